@@ -1,0 +1,55 @@
+"""What a search maximises or minimises, and the one comparison of results."""
+
+import math
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Goal = Literal["max", "min"]
+
+
+class Record(BaseModel):
+    """Base of every record: frozen, unknown fields are errors, field docs are the docstrings below them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Objective(Record):
+    """The figure a task is judged by."""
+
+    name: str = "ratio"
+    """`ratio` is baseline time / candidate time: above 1 is better than the baseline."""
+    goal: Goal = "max"
+    unit: str = "x"
+    aggregate: Literal["geometric_mean", "mean"] = "geometric_mean"
+    """How the workloads' ratios become one figure."""
+
+
+class Value(Record):
+    """A measured objective with its interval, all three in the objective's unit."""
+
+    value: float = Field(gt=0, allow_inf_nan=False)
+    low: float = Field(gt=0, allow_inf_nan=False)
+    high: float = Field(gt=0, allow_inf_nan=False)
+
+
+def gain(value: float, reference: float, goal: Goal) -> float:
+    """Return by what factor `value` is better than `reference` (above 1: better), whatever the goal."""
+    return value / reference if goal == "max" else reference / value
+
+
+def better(value: float | None, reference: float | None, goal: Goal, margin: float = 0.0) -> bool:
+    """Return whether `value` beats `reference` by more than `margin` (a share: 0.03 = 3 %).
+
+    Unmeasured (`None`) never beats anything; anything measured beats unmeasured.
+    """
+    if value is None:
+        return False
+    if reference is None:
+        return True
+    return gain(value, reference, goal) > 1.0 + margin
+
+
+def log_gain(value: float, reference: float, goal: Goal) -> float:
+    """Return the natural logarithm of `gain`: 0 is no change, gains of successive steps add up."""
+    return math.log(gain(value, reference, goal))

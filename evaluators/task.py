@@ -1,0 +1,141 @@
+"""A task: what to compute, on which workloads, how it is checked and judged. Self-contained data."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from evaluators.digest import digest_json
+from evaluators.objective import Objective, Record
+from evaluators.solution import Binding, Language, Solution
+
+DType = Literal["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+AxisSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class Tensor(Record):
+    """A tensor argument: `shape` in symbolic axes (`["rows", "cols"]`), row-major and contiguous."""
+
+    shape: tuple[Name, ...] = Field(min_length=1)
+    dtype: DType
+    description: str = ""
+
+
+class Scalar(Record):
+    """A scalar argument, passed by value."""
+
+    scalar: Literal["float32", "float64", "int32", "int64"]
+    description: str = ""
+
+
+class Workload(Record):
+    """One size at which the task is checked and timed."""
+
+    name: str = Field(min_length=1)
+    split: Literal["search", "held_out"] = "search"
+    axes: dict[Name, AxisSize]
+    """Variable axis -> size. Constant axes are the task's."""
+    params: dict[Name, int | float | str | bool] = {}
+    """Further arguments of the input generator (a distribution, a mask density)."""
+
+
+class Tolerance(Record):
+    """An element matches when |got - expected| <= atol + rtol * |expected|."""
+
+    rtol: float = Field(ge=0)
+    atol: float = Field(ge=0)
+    matched: float = Field(default=1.0, gt=0, le=1)
+    """Share of the elements that must match."""
+
+
+class Contract(Record):
+    """How a program in one language is called."""
+
+    entry_point: Name
+    binding: Binding
+    flags: tuple[str, ...] = ()
+    """Compiler flags of a program that declares none."""
+    seed: dict[str, str] | None = None
+    """Files of a plain, correct program to start from; None when there is none."""
+
+
+class Task(Record):
+    """What to compute. Holds the reference's source, so that a task is complete wherever it travels."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    title: str = ""
+    description: str
+    """The specification a coder reads, Markdown."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    constants: dict[Name, AxisSize] = {}
+    """Constant axis -> size."""
+    axes: tuple[Name, ...]
+    """Variable axes in the order in which a plain C entry point receives them (int64_t, after the tensors)."""
+    inputs: dict[Name, Tensor | Scalar]
+    outputs: dict[Name, Tensor]
+    workloads: tuple[Workload, ...] = Field(min_length=1)
+    tolerance: Tolerance
+    objective: Objective = Objective()
+    contracts: dict[Language, Contract] = Field(min_length=1)
+    reference: str
+    """Source of reference.py: `inputs(axes, params, seed)`, `reference(**inputs)`, optional `baseline(**inputs)`
+    (timed; default: the reference) and `floor(axes) -> {"bytes": int, "operations": int}`."""
+    timeout_s: float = Field(default=60.0, gt=0)
+    """Wall-clock limit of the run stage of one evaluation's correctness check, seconds."""
+    origin: str = "built-in"
+    """Where the task came from, for people: `built-in`, or the reference it was resolved from."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Task":
+        known = set(self.axes) | set(self.constants)
+        if len(set(self.axes)) != len(self.axes) or set(self.axes) & set(self.constants):
+            raise ValueError("axes: an axis is listed twice")
+        for name, tensor in [*self.inputs.items(), *self.outputs.items()]:
+            if isinstance(tensor, Tensor) and not set(tensor.shape) <= known:
+                raise ValueError(f"{name}.shape: unknown axis {sorted(set(tensor.shape) - known)[0]!r}")
+        if set(self.inputs) & set(self.outputs):
+            raise ValueError("outputs: a name is both an input and an output")
+        for workload in self.workloads:
+            if set(workload.axes) != set(self.axes):
+                raise ValueError(f"workload {workload.name!r}: axes must be exactly {list(self.axes)}")
+        names = [workload.name for workload in self.workloads]
+        if len(set(names)) != len(names):
+            raise ValueError("workloads: a name is used twice")
+        if not self.split("search"):
+            raise ValueError('workloads: at least one must have split = "search"')
+        return self
+
+    def split(self, split: Literal["search", "held_out"]) -> tuple[Workload, ...]:
+        """Return the workloads of one split, in order."""
+        return tuple(workload for workload in self.workloads if workload.split == split)
+
+    @property
+    def digest(self) -> str:
+        """Identity: sha256 over everything but where the task came from (64 hex digits)."""
+        return digest_json(self.model_dump(mode="json", exclude={"origin"}))
+
+    def sizes(self, workload: Workload) -> Mapping[str, int]:
+        """Return every axis' size for one workload, constants included."""
+        return {**self.constants, **workload.axes}
+
+    def seed(self, language: Language) -> Solution | None:
+        """Return the task's seed program in `language`, or None when it ships none."""
+        contract = self.contracts.get(language)
+        if contract is None or contract.seed is None:
+            return None
+        return contract_solution(contract, language, contract.seed)
+
+
+def contract_solution(contract: Contract, language: Language, files: Mapping[str, str]) -> Solution:
+    """Return `files` as a solution that is called as `contract` says, with the flags the files declare."""
+    from evaluators.knobs import declared_flags
+
+    flags = declared_flags(next(iter(files.values())))
+    return Solution(
+        files=dict(files),
+        language=language,
+        entry_point=contract.entry_point,
+        binding=contract.binding,
+        flags=contract.flags if flags is None else flags,
+    )

@@ -1,0 +1,1 @@
+"""Prompt variants, as data, and the library that renders them."""
