@@ -113,13 +113,16 @@ def _apply(model: WorldModel, edit: Edit, origin: Origin) -> WorldModel | str:
         return f"there is no node {edit.node!r}; {_existing(model)}"
     if node.pinned and origin != "human":
         return f"node {node.id} is pinned by a person"
-    if isinstance(edit, Update):
-        return _update(model, edit, node)
-    if isinstance(edit, Prune):
-        return _prune(model, edit, node)
-    if isinstance(edit, Reopen):
-        return _reopen(model, edit, node, origin)
-    return _pin(model, edit, node, origin)
+    match edit:
+        case Update():
+            result = _update(model, edit, node)
+        case Prune():
+            result = _prune(model, edit, node)
+        case Reopen():
+            result = _reopen(model, edit, node, origin)
+        case Pin():
+            result = _pin(model, edit, node, origin)
+    return result
 
 
 def _existing(model: WorldModel) -> str:

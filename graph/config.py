@@ -1,0 +1,69 @@
+"""The configuration of a search: every option, its unit and its default. No secrets: keys come from the environment."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evaluators.objective import Record
+from evaluators.solution import Language
+
+PolicyName = Literal["priority", "puct", "random"]
+
+
+class SearchConfig(Record):
+    """All options of one search. Presets (graph/presets.py) set several at once; every field can be set alone."""
+
+    task: str = "softmax"
+    """What to optimise: a built-in name, or a folder with task.toml."""
+    language: Language | None = None
+    """Language of the programs; None takes the first that the task has a contract for."""
+    preset: Literal["default", "paper"] = "default"
+    """Which preset the other fields started from (recorded, not applied again)."""
+    planner: str = "offline"
+    """Who plans: `offline` (knobs, no model) or `scripted` (tests and benchmarks)."""
+    coder: str = "offline"
+    """Who writes programs: `offline` or `scripted`."""
+    evaluator: str = "local"
+    """Who judges programs: `local` (this machine) or `scripted` (a formula, for tests and benchmarks)."""
+    policy: PolicyName = "priority"
+    """How the next intent is chosen: highest priority, puct, or at random."""
+    puct_exploration: float = Field(default=1.0, ge=0)
+    """Exploration constant of `puct`."""
+    stagnation: int = Field(default=7, ge=1, le=1000)
+    """K: a cycle ends after so many counted samples in a row without improvement."""
+    sample_cap: int | None = Field(default=None, ge=1)
+    """A cycle ends after so many counted samples, improving or not; None: no cap, as in the paper."""
+    width: int = Field(default=1, ge=1, le=64)
+    """Cycles that run at the same time, each on an intent of its own."""
+    samples: int = Field(default=1, ge=1, le=64)
+    """Programs drawn per cycle and round."""
+    difficulty_ceiling: int | None = Field(default=None, ge=1, le=5)
+    """Intents above this difficulty are not selected; None: no ceiling."""
+    novelty: bool = False
+    """A program equal to an evaluated one (comments and layout ignored) costs no evaluation."""
+    repeat_cap: int = Field(default=3, ge=1, le=100)
+    """A cycle ends after so many repeats caught by the novelty gate."""
+    frozen_world_model: bool = False
+    """Ablation: no edits after the first."""
+    flat: bool = False
+    """Ablation: every intent is inserted under the root."""
+    use_seed: bool = True
+    """Start from the task's seed program; false starts from nothing, as the paper's TriMul run does."""
+    max_evaluations: int = Field(default=40, ge=0, le=1_000_000)
+    """Budget: evaluations of candidates. The seed and certification are free; their cost is shown."""
+    max_tokens: int | None = Field(default=None, ge=0)
+    """Budget: input plus output tokens of planner and coder; None: no limit."""
+    max_usd: float | None = Field(default=None, ge=0)
+    """Budget: US dollars; None: no limit."""
+    max_wall_s: float | None = Field(default=None, ge=0)
+    """Budget: seconds of wall-clock time spent running, pauses excluded; None: no limit."""
+    target: float | None = Field(default=None, gt=0)
+    """Stop when the incumbent's objective reaches this value; None: go on."""
+    seed: int = Field(default=0, ge=0, le=2**63 - 1)
+    """Seed of every random choice the search makes."""
+    prompt_variant: str = "default"
+    """Prompts that planner and coder models are given."""
+
+    def with_options(self, options: dict[str, Any]) -> "SearchConfig":
+        """Return the configuration with `options` set, validated. Raises pydantic.ValidationError."""
+        return SearchConfig.model_validate({**self.model_dump(), **options})

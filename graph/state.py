@@ -1,0 +1,135 @@
+"""The state that LangGraph checkpoints: plain JSON and references only, so that a resumed run sees what it left.
+
+Everything large (programs, evaluations, replies, the tree, the configuration) is a blob; the state holds digests.
+"""
+
+from typing import Annotated, Any, TypedDict
+
+SCHEMA_VERSION = 1
+TAIL = 64
+"""Attempts kept in the state; older ones are sealed into blobs of this many."""
+
+
+def collect(old: list[dict[str, Any]], new: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Reducer of the fan-out: gather in Send order; None empties."""
+    return [] if new is None else [*old, *new]
+
+
+class TaskRef(TypedDict):
+    """Which task is being solved."""
+
+    name: str
+    digest: str
+    """Identity of the task."""
+    blob: str
+    """Blob of the whole task."""
+
+
+class TreeRef(TypedDict):
+    """Which revision of the world model holds."""
+
+    blob: str
+    revision: int
+
+
+class Incumbent(TypedDict):
+    """The best certified program."""
+
+    solution: str
+    evaluation: str
+    objective: dict[str, float]
+    """value, low, high in the objective's unit."""
+    node: str
+    """Node that found it; `root` for the seed."""
+    round: int
+
+
+class Spend(TypedDict):
+    """What has been spent. Unknown prices are counted, never taken as 0."""
+
+    evaluations: int
+    certifications: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+    usd: float
+    unpriced_calls: int
+    """Model calls whose price is unknown: `usd` is then a lower bound."""
+    device_s: float
+    wall_s: float
+    by: dict[str, dict[str, float]]
+    """`role model` -> calls, tokens, usd."""
+
+
+class Attempts(TypedDict):
+    """Every sample ever drawn: a bounded tail, and blobs of sealed ones."""
+
+    count: int
+    tail: list[dict[str, Any]]
+    segments: list[str]
+
+
+class Stop(TypedDict):
+    """Why the search ended."""
+
+    reason: str
+    """budget, target, exhausted, requested, nothing_to_start_from."""
+    detail: str
+
+
+class SearchState(TypedDict, total=False):
+    """One search."""
+
+    schema_version: int
+    config: str
+    """Blob of the configuration in force."""
+    task: TaskRef
+    round: int
+    tree: TreeRef
+    frontier: list[dict[str, Any]]
+    """Short digest of the frontier, for people who look at the state."""
+    cycles: list[dict[str, Any]]
+    """Active cycles, as graph.cycles.Cycle, oldest first."""
+    next_cycle: int
+    results: Annotated[list[dict[str, Any]], collect]
+    """This round's results, as graph.cycles.Result."""
+    incumbent: Incumbent | None
+    baseline: dict[str, Any] | None
+    """What the seed's or the first measurement said of the baseline: per workload milliseconds, and the protocol."""
+    environment: str
+    """Fingerprint of the evaluator's environment: scores of different ones are never compared."""
+    spend: Spend
+    attempts: Attempts
+    stop: Stop | None
+    stop_request: str
+    """Set from outside to end the search at the next boundary; empty otherwise."""
+    lineage: dict[str, Any] | None
+
+
+class Sample(TypedDict):
+    """What a Send to instantiate_program carries."""
+
+    config: str
+    task: TaskRef
+    tree: TreeRef
+    round: int
+    cycle: dict[str, Any]
+    sample: int
+
+
+class Candidate(TypedDict):
+    """What a Send to evaluate carries: one draft, whether or not a program came of it."""
+
+    config: str
+    task: TaskRef
+    round: int
+    cycle: int
+    sample: int
+    solution: str | None
+    outcome: str
+    message: str
+    known: str | None
+    """Blob of an earlier evaluation of an equal program."""
+    final: bool
+    spend: dict[str, Any]
