@@ -43,6 +43,8 @@ class SearchConfig(Record):
     """A program equal to an evaluated one (comments and layout ignored) costs no evaluation."""
     repeat_cap: int = Field(default=3, ge=1, le=100)
     """A cycle ends after so many repeats caught by the novelty gate."""
+    calibration: bool = False
+    """Correct predicted gains by how earlier ones turned out, where a policy uses them."""
     frozen_world_model: bool = False
     """Ablation: no edits after the first."""
     flat: bool = False

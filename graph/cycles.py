@@ -141,6 +141,7 @@ def evidence_of(cycle: Cycle, last_round: int, goal: Goal) -> Evidence:
         gain=relative,
         predicted_gain=cycle.predicted_gain,
         settings={} if best is None else best.settings,
+        cut_short=not cycle.ended,
         cause="" if best is not None else _cause(cycle),
         rule=cycle.rule,
     )

@@ -48,12 +48,14 @@ class Evidence(Record):
     solution: str | None = None
     """Digest of the cycle's best program; None when none passed."""
     objective: Value | None = None
-    gain: float | None = None
+    gain: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Objective / parent's objective in the goal's direction; None when either was not measured."""
     predicted_gain: float | None = None
     """What the intent predicted when the cycle began."""
     settings: dict[str, str] = {}
     """Knob values of the best program."""
+    cut_short: bool = False
+    """The budget ended the cycle before it was settled: no verdict on the intent when nothing has passed."""
     cause: str = ""
     """Why no program passed, in one line."""
     rule: str | None = None
