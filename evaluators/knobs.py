@@ -87,6 +87,7 @@ def turn_solution(solution: Solution, changes: Mapping[str, str]) -> Solution:
     flags = declared_flags(text)
     return Solution(
         files={**solution.files, solution.main_file: text},
+        main_file=solution.main_file,
         language=solution.language,
         entry_point=solution.entry_point,
         binding=solution.binding,

@@ -1,9 +1,9 @@
 """A candidate program: its files and how it is called. Its content is its identity."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from evaluators.digest import digest_json
 from evaluators.objective import Record
@@ -18,13 +18,26 @@ class Solution(Record):
 
     files: dict[str, str] = Field(min_length=1)
     """File name (flat, no folders) -> text with Unix line ends."""
+    main_file: str = ""
+    """The file that defines the entry point; left out: the first. (The order of `files` is lost in canonical JSON.)"""
     language: Language
     entry_point: str = Field(min_length=1)
-    """Name of the function that is called, in the first file."""
+    """Name of the function that is called, in the main file."""
     binding: Binding
     """How it is called: `plain_c` C function with pointers; `dps` Python, outputs passed in; `value` returned."""
     flags: tuple[str, ...] = ()
     """Compiler flags that the program declares."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_file_is_main(cls, data: Any) -> Any:
+        return with_main_file(data, "files")
+
+    @model_validator(mode="after")
+    def _main_file_exists(self) -> "Solution":
+        if self.main_file not in self.files:
+            raise ValueError(f"main_file: there is no file {self.main_file!r}")
+        return self
 
     @field_validator("files")
     @classmethod
@@ -39,7 +52,9 @@ class Solution(Record):
         """Identity: sha256 over files, language, entry point, flags and binding (64 hex digits)."""
         return digest_json(self.model_dump(mode="json"))
 
-    @property
-    def main_file(self) -> str:
-        """Name of the first file: the one that defines the entry point."""
-        return next(iter(self.files))
+
+def with_main_file(data: Any, files: str) -> Any:
+    """Return a record's raw fields with `main_file` set to the first of the mapping `files` where it was left out."""
+    if isinstance(data, Mapping) and not data.get("main_file") and isinstance(data.get(files), Mapping):
+        return {**data, "main_file": next(iter(data[files]), "")}
+    return data

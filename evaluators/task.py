@@ -1,13 +1,14 @@
 """A task: what to compute, on which workloads, how it is checked and judged. Self-contained data."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from evaluators.digest import digest_json
+from evaluators.knobs import declared_flags
 from evaluators.objective import Objective, Record
-from evaluators.solution import Binding, Language, Solution
+from evaluators.solution import Binding, Language, Solution, with_main_file
 
 DType = Literal["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -58,6 +59,19 @@ class Contract(Record):
     """Compiler flags of a program that declares none."""
     seed: dict[str, str] | None = None
     """Files of a plain, correct program to start from; None when there is none."""
+    main_file: str = ""
+    """The seed's file that defines the entry point; left out: the first."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_file_is_main(cls, data: Any) -> Any:
+        return with_main_file(data, "seed")
+
+    @model_validator(mode="after")
+    def _main_file_exists(self) -> "Contract":
+        if self.seed is not None and self.main_file not in self.seed:
+            raise ValueError(f"main_file: the seed has no file {self.main_file!r}")
+        return self
 
 
 class Task(Record):
@@ -74,10 +88,14 @@ class Task(Record):
     """Variable axes in the order in which a plain C entry point receives them (int64_t, after the tensors)."""
     inputs: dict[Name, Tensor | Scalar]
     outputs: dict[Name, Tensor]
+    arguments: tuple[Name, ...] = ()
+    """Inputs, then outputs, in the order in which they are passed; left out: as written. (The order of `inputs` and
+    `outputs` themselves is lost in canonical JSON; it is put right from here.)"""
     workloads: tuple[Workload, ...] = Field(min_length=1)
     tolerance: Tolerance
     objective: Objective = Objective()
     contracts: dict[Language, Contract] = Field(min_length=1)
+    """Language -> contract, in the order in which `Language` lists them."""
     reference: str
     """Source of reference.py: `inputs(axes, params, seed)`, `reference(**inputs)`, optional `baseline(**inputs)`
     (timed; default: the reference) and `floor(axes) -> {"bytes": int, "operations": int}`."""
@@ -86,8 +104,31 @@ class Task(Record):
     origin: str = "built-in"
     """Where the task came from, for people: `built-in`, or the reference it was resolved from."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_order(cls, data: Any) -> Any:
+        """Fill in `arguments`, and put inputs, outputs and contracts in their order."""
+        groups = ("inputs", "outputs", "contracts")
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(name), Mapping) for name in groups):
+            return data
+        arguments = data.get("arguments") or (*data["inputs"], *data["outputs"])
+        if not isinstance(arguments, list | tuple) or not all(isinstance(name, str) for name in arguments):
+            return data
+        return {
+            **data,
+            "arguments": arguments,
+            "inputs": _sorted_by(arguments, data["inputs"]),
+            "outputs": _sorted_by(arguments, data["outputs"]),
+            "contracts": _sorted_by(get_args(Language), data["contracts"]),
+        }
+
     @model_validator(mode="after")
     def _consistent(self) -> "Task":
+        self._check_arguments()
+        self._check_workloads()
+        return self
+
+    def _check_arguments(self) -> None:
         known = set(self.axes) | set(self.constants)
         if len(set(self.axes)) != len(self.axes) or set(self.axes) & set(self.constants):
             raise ValueError("axes: an axis is listed twice")
@@ -96,6 +137,10 @@ class Task(Record):
                 raise ValueError(f"{name}.shape: unknown axis {sorted(set(tensor.shape) - known)[0]!r}")
         if set(self.inputs) & set(self.outputs):
             raise ValueError("outputs: a name is both an input and an output")
+        if self.arguments != (*self.inputs, *self.outputs):
+            raise ValueError("arguments: must list every input, then every output, each once")
+
+    def _check_workloads(self) -> None:
         for workload in self.workloads:
             if set(workload.axes) != set(self.axes):
                 raise ValueError(f"workload {workload.name!r}: axes must be exactly {list(self.axes)}")
@@ -104,7 +149,6 @@ class Task(Record):
             raise ValueError("workloads: a name is used twice")
         if not self.split("search"):
             raise ValueError('workloads: at least one must have split = "search"')
-        return self
 
     def split(self, split: Literal["search", "held_out"]) -> tuple[Workload, ...]:
         """Return the workloads of one split, in order."""
@@ -127,13 +171,21 @@ class Task(Record):
         return contract_solution(contract, language, contract.seed)
 
 
-def contract_solution(contract: Contract, language: Language, files: Mapping[str, str]) -> Solution:
-    """Return `files` as a solution that is called as `contract` says, with the flags the files declare."""
-    from evaluators.knobs import declared_flags
+def _sorted_by(order: Sequence[str], items: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `items` in the given order; what it does not list comes last, as written."""
+    return {name: items[name] for name in (*order, *items) if name in items}
 
-    flags = declared_flags(next(iter(files.values())))
+
+def contract_solution(contract: Contract, language: Language, files: Mapping[str, str]) -> Solution:
+    """Return `files` as a solution that is called as `contract` says, with the flags the main file declares.
+
+    The main file is the contract's when `files` has it, else the first.
+    """
+    main_file = contract.main_file if contract.main_file in files else next(iter(files))
+    flags = declared_flags(files[main_file])
     return Solution(
         files=dict(files),
+        main_file=main_file,
         language=language,
         entry_point=contract.entry_point,
         binding=contract.binding,
