@@ -27,7 +27,7 @@ class SearchConfig(Record):
     """Who judges programs: `local` (this machine) or `scripted` (a formula, for tests and benchmarks)."""
     policy: PolicyName = "priority"
     """How the next intent is chosen: highest priority, puct, or at random."""
-    puct_exploration: float = Field(default=1.0, ge=0)
+    puct_exploration: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Exploration constant of `puct`."""
     stagnation: int = Field(default=7, ge=1, le=1000)
     """K: a cycle ends after so many counted samples in a row without improvement."""
@@ -55,11 +55,11 @@ class SearchConfig(Record):
     """Budget: evaluations of candidates. The seed and certification are free; their cost is shown."""
     max_tokens: int | None = Field(default=None, ge=0)
     """Budget: input plus output tokens of planner and coder; None: no limit."""
-    max_usd: float | None = Field(default=None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget: US dollars; None: no limit."""
-    max_wall_s: float | None = Field(default=None, ge=0)
+    max_wall_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Budget: seconds of wall-clock time spent running, pauses excluded; None: no limit."""
-    target: float | None = Field(default=None, gt=0)
+    target: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Stop when the incumbent's objective reaches this value; None: go on."""
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
     """Seed of every random choice the search makes."""

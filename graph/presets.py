@@ -1,0 +1,87 @@
+"""Presets: named settings of the options, and how a configuration is put together from a preset and options."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from evaluators.errors import UsageError
+from graph.config import SearchConfig
+
+PAPER: dict[str, Any] = {
+    "policy": "priority",
+    "stagnation": 7,
+    "sample_cap": None,
+    "width": 1,
+    "samples": 1,
+    "difficulty_ceiling": None,
+    "novelty": False,
+    "calibration": False,
+    "frozen_world_model": False,
+    "flat": False,
+}
+"""The published algorithm with nothing added: K = 7, argmax V, one cycle, one sample a round. For comparisons."""
+
+DEFAULT: dict[str, Any] = {**PAPER, "sample_cap": 12, "novelty": True, "calibration": True}
+"""What we would start with; argued, not yet measured.
+
+- `novelty`: an evaluation of a program that was evaluated before says nothing new.
+- `sample_cap` 12: K alone never ends a cycle that improves a little every time; 12 leaves K = 7 room for five
+  improvements, after which the planner, which sees the other intents too, decides whether to build on the result.
+- `calibration`: without effect on `priority`; whoever switches to `puct` gets corrected predictions.
+- `policy`, `width` and `samples` as in the paper: a wider search finds less with an equal number of evaluations, since
+  each sample knows fewer results. They are for those who have more devices than time.
+"""
+
+PRESETS: dict[str, dict[str, Any]] = {"default": DEFAULT, "paper": PAPER}
+"""Every preset by its name."""
+
+
+def resolve(preset: str | None, options: Mapping[str, Any]) -> SearchConfig:
+    """Return the configuration that a preset and options on top of it amount to.
+
+    Args:
+        preset: Name of the preset; None takes the one that `options` names, else `default`.
+        options: Option -> value, checked like everything from outside. "none" stands for None where an option may be
+            None (TOML has no word for it): `sample_cap = "none"`.
+
+    Raises:
+        UsageError: the preset or an option is unknown (the nearest name is given), or a value is not allowed (names
+            the option, the value and what is allowed).
+    """
+    chosen = options.get("preset", "default") if preset is None else preset
+    if not isinstance(chosen, str) or chosen not in PRESETS:
+        raise UsageError(f"preset: {_shown(chosen)} is unknown; choose one of {', '.join(PRESETS)}")
+    known = list(SearchConfig.model_fields)
+    for key in options:
+        if key not in known:
+            raise UsageError(f"option {key!r} is unknown{nearest(key, known)}")
+    given = {key: None if value == "none" and _may_be_none(key) else value for key, value in options.items()}
+    try:
+        return SearchConfig.model_validate({**PRESETS[chosen], **given, "preset": chosen}, strict=True)
+    except ValidationError as error:
+        raise UsageError(_explained(error)) from error
+
+
+def _may_be_none(option: str) -> bool:
+    return type(None) in get_args(SearchConfig.model_fields[option].annotation)
+
+
+def nearest(key: str, known: list[str]) -> str:
+    """Return "; did you mean ...?" with the known name that is most like `key`."""
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _explained(error: ValidationError) -> str:
+    """Return the first problem in one line."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    reason = " ".join(first["msg"].split())
+    return f"option {key}: {_shown(first['input'])} is not allowed: {reason[:1].lower()}{reason[1:]}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
