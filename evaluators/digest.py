@@ -11,9 +11,12 @@ def digest_bytes(data: bytes) -> str:
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return `value` as JSON bytes that are equal whenever the values are (sorted keys, no spaces)."""
+    """Return `value` as JSON bytes that are equal whenever the values are (sorted keys, no spaces).
+
+    Half a surrogate pair, which a model's reply may contain, is kept; `json.loads` reads it back.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return text.encode("utf-8", "surrogatepass")
 
 
 def digest_json(value: Any) -> str:

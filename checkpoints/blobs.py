@@ -1,0 +1,151 @@
+"""Content-addressed blobs: programs, logs, prompts, replies, trees. The digest of the content is the reference."""
+
+import json
+import os
+import secrets
+import threading
+import zlib
+from pathlib import Path
+from typing import Any, Protocol
+
+from checkpoints.faults import storage_errors
+from evaluators.digest import canonical_json, digest_bytes
+from evaluators.errors import StoreError
+
+_LEVEL = 1
+"""zlib level: the higher ones take several times as long and save a few percent of program text."""
+
+
+class BlobStore(Protocol):
+    """Where blobs live. All methods block and may be called from any thread: use `asyncio.to_thread` in nodes."""
+
+    def put(self, data: bytes) -> str:
+        """Store `data` and return its sha256 (64 hex digits); storing it again changes nothing.
+
+        Raises:
+            StoreError: the disk is full, read-only or broken; nothing half-written is ever visible.
+        """
+
+    def get(self, digest: str) -> bytes:
+        """Return the bytes stored under `digest`.
+
+        Raises:
+            StoreError: they are missing, or are not what was stored; the message names the digest.
+        """
+
+    def put_json(self, value: Any) -> str:
+        """Store the canonical JSON of `value` and return its digest.
+
+        Raises:
+            StoreError: as `put`.
+            TypeError, ValueError: `value` is no JSON.
+        """
+
+    def get_json(self, digest: str) -> Any:
+        """Return the JSON value stored under `digest`.
+
+        Raises:
+            StoreError: as `get`, or the bytes are no JSON.
+        """
+
+    def sync(self) -> None:
+        """Make everything stored so far survive a power failure, if the store promises that.
+
+        Raises:
+            StoreError: the disk failed.
+        """
+
+
+class BlobFolder:
+    """Blobs as compressed files `ab/cdef...` below a folder that many processes may share."""
+
+    def __init__(self, folder: Path, *, power_safe: bool = False) -> None:
+        self.folder = folder
+        self._power_safe = power_safe
+        self._unsynced: set[Path] = set()
+        self._lock = threading.Lock()
+        with storage_errors(folder):
+            (folder / "partial").mkdir(parents=True, exist_ok=True)
+
+    def put(self, data: bytes) -> str:
+        """See `BlobStore.put`. A damaged file of the same content is replaced."""
+        digest = digest_bytes(data)
+        file = self._file(digest)
+        with storage_errors(self.folder):
+            if _read(file, digest) is None:
+                self._write(file, zlib.compress(data, _LEVEL))
+        if self._power_safe:
+            with self._lock:
+                self._unsynced.add(file)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """See `BlobStore.get`."""
+        file = self._file(digest)
+        with storage_errors(self.folder):
+            data = _read(file, digest)
+            state = "damaged" if data is None and file.exists() else "missing"
+        if data is None:
+            raise StoreError(
+                f"blob {digest} is {state} in {self.folder}: restore {file.name} from a copy of the folder"
+            )
+        return data
+
+    def put_json(self, value: Any) -> str:
+        """See `BlobStore.put_json`."""
+        return self.put(canonical_json(value))
+
+    def get_json(self, digest: str) -> Any:
+        """See `BlobStore.get_json`."""
+        try:
+            return json.loads(self.get(digest))
+        except ValueError as error:
+            raise StoreError(
+                f"blob {digest} in {self.folder} holds no JSON: another kind of content was meant"
+            ) from error
+
+    def sync(self) -> None:
+        """See `BlobStore.sync`. One pass over the files written since the last one; nothing unless power-safe."""
+        with self._lock:
+            files, self._unsynced = self._unsynced, set()
+        folders = {file.parent for file in files}
+        with storage_errors(self.folder):
+            try:
+                for path in (*files, *folders, *([self.folder] if folders else [])):
+                    _sync(path)
+            except OSError:
+                with self._lock:
+                    self._unsynced |= files
+                raise
+
+    def _file(self, digest: str) -> Path:
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            raise StoreError(f"{digest!r} names no blob: a digest has 64 hex digits")
+        return self.folder / digest[:2] / digest[2:]
+
+    def _write(self, file: Path, packed: bytes) -> None:
+        partial = self.folder / "partial" / f"{os.getpid()}-{secrets.token_hex(8)}"
+        try:
+            partial.write_bytes(packed)
+            file.parent.mkdir(exist_ok=True)
+            partial.replace(file)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def _read(file: Path, digest: str) -> bytes | None:
+    """Return the content of `file`, None when it is missing or is not what the digest says."""
+    try:
+        data = zlib.decompress(file.read_bytes())
+    except (FileNotFoundError, zlib.error):
+        return None
+    return data if digest_bytes(data) == digest else None
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

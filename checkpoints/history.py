@@ -1,0 +1,201 @@
+"""Fast readers for the command line: what a thread looks like now, without importing LangGraph."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+
+from checkpoints.database import connect_reader, database_file
+from checkpoints.faults import storage_errors
+from checkpoints.ledger import Entry, read_entries
+from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
+from evaluators.errors import UsageError
+from evaluators.objective import Record
+
+_TASKS = "__pregel_tasks"
+"""The channel of the Sends that run next; `branch:to:NODE` are the channels of the edges."""
+_EDGE = "branch:to:"
+_START = "__start__"
+_INTERRUPT, _ERROR = "__interrupt__", "__error__"
+_UNFINISHED = (_INTERRUPT, _ERROR, "__resume__")
+"""Writes that do not finish a task."""
+_CHECKPOINT = "SELECT checkpoint_id, checkpoint, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
+
+
+class Interrupt(Record):
+    """A question that the thread waits for an answer to."""
+
+    id: str
+    value: Any
+
+
+class Snapshot(Record):
+    """A thread at one checkpoint."""
+
+    thread: Thread
+    checkpoint: str | None = None
+    """Id of the checkpoint; None when the thread has none yet."""
+    step: int | None = None
+    """LangGraph's count of supersteps; -1 is the input."""
+    at: str = ""
+    """When it was written, ISO 8601."""
+    values: dict[str, Any] = {}
+    """The state."""
+    next: tuple[str, ...] = ()
+    """Nodes that run next, one entry for each Send that is not done; empty when the graph has ended."""
+    interrupts: tuple[Interrupt, ...] = ()
+    errors: tuple[str, ...] = ()
+    """What failed tasks of this step raised."""
+
+
+class ThreadRecord(Record):
+    """What is recorded of a thread beside its state."""
+
+    thread: Thread
+    ancestors: tuple[Lineage, ...]
+    """Where it branched off, where its parent did, and so on."""
+    events: tuple[Event, ...]
+    """Oldest first."""
+    entries: tuple[Entry, ...]
+    """Paid calls, by round, cycle, sample, role and turn."""
+
+
+def read_state(home: Path, name: str) -> dict[str, Any]:
+    """Return the latest state of the thread, empty when it has none yet.
+
+    Args:
+        home: the folder of the runs.
+        name: the thread's name, uuid, a unique beginning of either, or `latest`.
+
+    Raises:
+        StoreError: the database cannot be read.
+        UsageError: there is no such thread, or the database is not ours.
+    """
+    return read_snapshot(home, name).values
+
+
+def read_snapshot(home: Path, name: str) -> Snapshot:
+    """Return the thread as it is now. Arguments and errors are those of `read_state`."""
+    with _reading(home) as connection:
+        return _latest(connection, find_thread(connection, name))
+
+
+def read_states(home: Path) -> list[Snapshot]:
+    """Return every thread as it is now, the one worked on last first; none when there is no such folder.
+
+    Raises:
+        StoreError: the database cannot be read.
+        UsageError: the database is not ours.
+    """
+    if not database_file(home).exists():
+        return []
+    with _reading(home) as connection:
+        return [_latest(connection, thread) for thread in read_threads(connection)]
+
+
+def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
+    """Yield the thread at each of its checkpoints, the latest first.
+
+    `next` then names every node that ran after the checkpoint, done or not: `next == ("select_action",)` is where a
+    round begins. Arguments and errors are those of `read_state`.
+    """
+    with _reading(home) as connection:
+        thread = find_thread(connection, name)
+        if not _has_checkpoints(connection):
+            return
+        for row in connection.execute(f"{_CHECKPOINT} ORDER BY checkpoint_id DESC", (thread.uuid,)):
+            snapshot = _snapshot(connection, thread, row)
+            yield snapshot.model_copy(update={"next": tuple(node for _, node in _next(_unpack(row[1])))})
+
+
+def read_record(home: Path, name: str) -> ThreadRecord:
+    """Return what is recorded of the thread beside its state. Arguments and errors are those of `read_state`."""
+    with _reading(home) as connection:
+        thread = find_thread(connection, name)
+        return ThreadRecord(
+            thread=thread,
+            ancestors=tuple(read_ancestors(connection, thread.uuid)),
+            events=tuple(read_events(connection, thread.uuid)),
+            entries=tuple(read_entries(connection, "thread = ?", (thread.uuid,))),
+        )
+
+
+@contextmanager
+def _reading(home: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database for one consistent view of it."""
+    file = database_file(home)
+    if not file.exists():
+        raise UsageError(f"there are no runs in {home} yet: start one with `ksearch run TASK`, or name another folder")
+    with closing(connect_reader(file)) as connection, storage_errors(file):
+        connection.execute("BEGIN")
+        yield connection
+
+
+def _has_checkpoints(connection: sqlite3.Connection) -> bool:
+    # LangGraph makes its tables itself, a moment after ours.
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'writes'").fetchone() is not None
+
+
+def _latest(connection: sqlite3.Connection, thread: Thread) -> Snapshot:
+    if not _has_checkpoints(connection):
+        return Snapshot(thread=thread)
+    row = connection.execute(f"{_CHECKPOINT} ORDER BY checkpoint_id DESC LIMIT 1", (thread.uuid,)).fetchone()
+    return _snapshot(connection, thread, row) if row else Snapshot(thread=thread)
+
+
+def _snapshot(connection: sqlite3.Connection, thread: Thread, row: tuple[str, bytes, bytes]) -> Snapshot:
+    checkpoint, metadata = _unpack(row[1]), json.loads(row[2])
+    writes = connection.execute(
+        "SELECT task_path, channel, type, value FROM writes "
+        "WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? ORDER BY task_path, idx",
+        (thread.uuid, row[0]),
+    ).fetchall()
+    done = {path for path, channel, _, _ in writes if channel not in _UNFINISHED}
+    unanswered = [
+        (channel, _unpack(value))
+        for path, channel, kind, value in writes
+        if path not in done and channel in (_INTERRUPT, _ERROR) and kind == "msgpack"
+    ]
+    channels = checkpoint["channel_values"]
+    return Snapshot(
+        thread=thread,
+        checkpoint=row[0],
+        step=metadata.get("step"),
+        at=checkpoint["ts"],
+        values={name: value for name, value in channels.items() if not name.startswith(("__", _EDGE))},
+        next=tuple(node for path, node in _next(checkpoint) if path not in done),
+        interrupts=tuple(
+            Interrupt(id=item["data"]["id"], value=item["data"]["value"])
+            for channel, items in unanswered
+            if channel == _INTERRUPT
+            for item in items
+        ),
+        errors=tuple(str(error) for channel, error in unanswered if channel == _ERROR),
+    )
+
+
+def _next(checkpoint: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (task path, node) of each task that runs after the checkpoint, as LangGraph would plan them."""
+    channels, versions, seen = (checkpoint[name] for name in ("channel_values", "channel_versions", "versions_seen"))
+    for index, send in enumerate(channels.get(_TASKS, ())):
+        yield f"~__pregel_push, {index:010d}, {0:010d}", send["data"][0]
+    for channel in channels:
+        node = channel.removeprefix(_EDGE)
+        if (channel == _START or node != channel) and versions[channel] > seen.get(node, {}).get(channel, ""):
+            yield f"~__pregel_pull, {node}", node
+
+
+def _unpack(data: bytes) -> Any:
+    return ormsgpack.unpackb(data, ext_hook=_inert, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _inert(code: int, data: bytes) -> Any:
+    """Return an object of LangGraph as its name and content; nothing is imported or constructed."""
+    parts = _unpack(data)
+    if isinstance(parts, list) and len(parts) > 2:
+        return {"type": parts[1], "data": parts[2]}
+    return {"type": code, "data": parts}
