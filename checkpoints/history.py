@@ -108,8 +108,7 @@ def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
         if not _has_checkpoints(connection):
             return
         for row in connection.execute(f"{_CHECKPOINT} ORDER BY checkpoint_id DESC", (thread.uuid,)):
-            snapshot = _snapshot(connection, thread, row)
-            yield snapshot.model_copy(update={"next": tuple(node for _, node in _next(_unpack(row[1])))})
+            yield _snapshot(connection, thread, row, past=True)
 
 
 def read_record(home: Path, name: str) -> ThreadRecord:
@@ -147,7 +146,9 @@ def _latest(connection: sqlite3.Connection, thread: Thread) -> Snapshot:
     return _snapshot(connection, thread, row) if row else Snapshot(thread=thread)
 
 
-def _snapshot(connection: sqlite3.Connection, thread: Thread, row: tuple[str, bytes, bytes]) -> Snapshot:
+def _snapshot(
+    connection: sqlite3.Connection, thread: Thread, row: tuple[str, bytes, bytes], *, past: bool = False
+) -> Snapshot:
     checkpoint, metadata = _unpack(row[1]), json.loads(row[2])
     writes = connection.execute(
         "SELECT task_path, channel, type, value FROM writes "
@@ -167,7 +168,7 @@ def _snapshot(connection: sqlite3.Connection, thread: Thread, row: tuple[str, by
         step=metadata.get("step"),
         at=checkpoint["ts"],
         values={name: value for name, value in channels.items() if not name.startswith(("__", _EDGE))},
-        next=tuple(node for path, node in _next(checkpoint) if path not in done),
+        next=tuple(node for path, node in _next(checkpoint) if past or path not in done),
         interrupts=tuple(
             Interrupt(id=item["data"]["id"], value=item["data"]["value"])
             for channel, items in unanswered
