@@ -1,0 +1,60 @@
+"""A home in a fresh folder, child processes, and disks that are full or read-only."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpoints.home import Home, open_home
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    async with open_home(tmp_path / "home", busy_timeout_s=2.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start `python -c CODE ARGUMENTS`; whatever still runs at the end of the test is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, *arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB, made writable or not with `mount_again`."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"this system does not let us mount: {mounted.stderr.decode()}")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def mount_again(place: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
