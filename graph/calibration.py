@@ -1,7 +1,9 @@
 """Calibration: how the gains that the world model predicted compare with those that were measured. Pure."""
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,13 +14,17 @@ PRIOR_POINTS = 4
 """How many points without any error the correction starts from: with as many real ones it goes half of the way."""
 
 
-class CalibrationPoint(Record):
-    """One settled cycle whose intent predicted a gain."""
+Gain = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPoint:
+    """One settled cycle whose intent predicted a gain. A dataclass, since thousands are made anew in every round."""
 
     node: str
-    predicted: float = Field(gt=0, allow_inf_nan=False)
+    predicted: Gain
     """Predicted objective / parent's objective, in the goal's direction."""
-    measured: float | None = Field(gt=0, allow_inf_nan=False)
+    measured: Gain | None
     """Measured objective / parent's objective; None when no program of the cycle passed."""
 
     @property

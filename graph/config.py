@@ -17,7 +17,7 @@ class SearchConfig(Record):
     """What to optimise: a built-in name, or a folder with task.toml."""
     language: Language | None = None
     """Language of the programs; None takes the first that the task has a contract for."""
-    preset: Literal["default", "paper"] = "default"
+    preset: Literal["default", "paper"] = "paper"
     """Which preset the other fields started from (recorded, not applied again)."""
     planner: str = "offline"
     """Who plans: `offline` (knobs, no model) or `scripted` (tests and benchmarks)."""

@@ -4,12 +4,14 @@ A batch is applied to a copy, validated as a whole, and either committed or reje
 evidence, a status other than by Prune and Reopen, an id, or another node's parent.
 """
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from evaluators.objective import Record
-from graph.world_model import ROOT, Intent, Node, Origin, WorldModel, rebuilt
+from graph.draft import Draft
+from graph.world_model import ROOT, Intent, Node, Origin, WorldModel
 
 
 class Insert(Record):
@@ -74,7 +76,8 @@ class EditBatch(Record):
     edits: tuple[Edit, ...] = Field(default=(), max_length=200)
 
 
-class Verdict(Record):
+@dataclass(frozen=True)
+class Verdict:
     """What became of a batch: the new tree, or the reasons for which nothing was changed."""
 
     model: WorldModel | None
@@ -91,112 +94,112 @@ def apply_batch(model: WorldModel, batch: EditBatch) -> Verdict:
 
     `model` is never changed. Later edits of the batch see the earlier ones.
     """
-    reasons: list[str] = []
-    draft = model
+    draft = Draft(model)
+    reasons = []
     for number, edit in enumerate(batch.edits, start=1):
-        step = _apply(draft, edit, batch.origin)
-        if isinstance(step, str):
-            reasons.append(f"edit {number} ({edit.kind}): {step}")
-        else:
-            draft = step
+        problem = _apply(draft, edit, batch.origin)
+        if problem:
+            reasons.append(f"edit {number} ({edit.kind}): {problem}")
     if reasons:
         return Verdict(model=None, reasons=tuple(reasons))
     summary = model.summary if batch.summary is None else batch.summary
-    return Verdict(model=rebuilt(draft, revision=model.revision + 1, summary=summary))
+    return Verdict(model=draft.committed(summary=summary))
 
 
-def _apply(model: WorldModel, edit: Edit, origin: Origin) -> WorldModel | str:
+def _apply(draft: Draft, edit: Edit, origin: Origin) -> str | None:
+    """Make one edit and return None, or return why it cannot be made."""
     if isinstance(edit, Insert):
-        return _insert(model, edit, origin)
-    node = model.find(edit.node)
+        return _insert(draft, edit, origin)
+    node = draft.find(edit.node)
     if node is None:
-        return f"there is no node {edit.node!r}; {_existing(model)}"
+        return f"there is no node {edit.node!r}; {_existing(draft)}"
     if node.pinned and origin != "human":
         return f"node {node.id} is pinned by a person"
     match edit:
         case Update():
-            result = _update(model, edit, node)
+            problem = _update(draft, edit, node)
         case Prune():
-            result = _prune(model, edit, node)
+            problem = _prune(draft, edit, node, origin)
         case Reopen():
-            result = _reopen(model, edit, node, origin)
+            problem = _reopen(draft, edit, node, origin)
         case Pin():
-            result = _pin(model, edit, node, origin)
-    return result
+            problem = _pin(draft, edit, node, origin)
+    return problem
 
 
-def _existing(model: WorldModel) -> str:
-    shown = [node.id for node in model.nodes if node.status in ("open", "closed")][-20:]
-    return f"open and closed nodes are {', '.join(shown)}" if shown else "the tree has only the root"
+def _existing(draft: Draft) -> str:
+    shown = [node.id for node in draft.nodes() if node.status in ("open", "closed")][-20:]
+    return f"the latest open and closed nodes are {', '.join(shown)}" if shown else "no node is open or closed"
 
 
-def _insert(model: WorldModel, edit: Insert, origin: Origin) -> WorldModel | str:
+def _insert(draft: Draft, edit: Insert, origin: Origin) -> str | None:
     if edit.parent != ROOT:
-        parent = model.find(edit.parent)
+        parent = draft.find(edit.parent)
         if parent is None:
-            return f"there is no node {edit.parent!r}; {_existing(model)}"
+            return f"there is no node {edit.parent!r}; {_existing(draft)}"
         if parent.status not in ("open", "closed"):
             return f"node {parent.id} is {parent.status}; insert under the root, an open or a closed node"
     title = edit.intent.title.casefold().strip()
-    for sibling in model.children(edit.parent):
+    for sibling in draft.children(edit.parent):
         if sibling.intent.title.casefold().strip() == title and sibling.status != "pruned":
             return f"{edit.parent} already has the intent {edit.intent.title!r} as {sibling.id} ({sibling.status})"
-    node = Node(id=f"n{model.next_node}", parent=edit.parent, intent=edit.intent, origin=origin)
-    return rebuilt(model, next_node=model.next_node + 1, nodes=(*model.nodes, node))
+    draft.add(edit.parent, edit.intent, origin)
+    return None
 
 
-def _update(model: WorldModel, edit: Update, node: Node) -> WorldModel | str:
+def _update(draft: Draft, edit: Update, node: Node) -> str | None:
     if node.status != "open":
         return f"node {node.id} is {node.status}; only open nodes can be updated"
     changes = edit.model_dump(exclude={"kind", "node"}, exclude_none=True)
     if not changes:
         return f"node {node.id}: nothing to change"
-    return _replace(model, node, intent=Intent(**{**node.intent.model_dump(), **changes}))
+    draft.change(node.id, intent=_revised(node.intent, **changes))
+    return None
 
 
-def _prune(model: WorldModel, edit: Prune, node: Node) -> WorldModel | str:
+def _revised(intent: Intent, **changes: Any) -> Intent:
+    return Intent.model_validate({**dict(intent), **changes})
+
+
+def _prune(draft: Draft, edit: Prune, node: Node, origin: Origin) -> str | None:
     if node.status != "open":
         return f"node {node.id} is {node.status}; only open nodes can be pruned"
     if not edit.reason.strip():
         return f"node {node.id}: pruning needs a reason"
-    return retired(_replace(model, node, status="pruned", reason=edit.reason), node.id, edit.reason)
+    if origin != "human":
+        for below in draft.descendants(node.id):
+            if below.pinned and below.status == "open":
+                return f"node {node.id}: {below.id} below it is pinned by a person"
+    draft.change(node.id, status="pruned", reason=edit.reason)
+    draft.retire_below(node.id, edit.reason)
+    return None
 
 
-def _reopen(model: WorldModel, edit: Reopen, node: Node, origin: Origin) -> WorldModel | str:
+def _reopen(draft: Draft, edit: Reopen, node: Node, origin: Origin) -> str | None:
     if node.status not in ("failed", "pruned"):
         return f"node {node.id} is {node.status}; only failed and pruned nodes can be re-opened"
-    if node.parent != ROOT and model.node(node.parent).status not in ("open", "closed"):
-        return f"node {node.id}: its parent {node.parent} is {model.node(node.parent).status}"
-    if origin != "human":
-        if any(evidence.rule for evidence in node.evidence):
-            return f"node {node.id} is quarantined: an integrity rule fired; only a person can re-open it"
-        if node.reopened:
-            return f"node {node.id} was re-opened before"
-        if edit.description.strip() == node.intent.description.strip():
-            return f"node {node.id}: re-opening needs a changed description"
-    intent = Intent(**{**node.intent.model_dump(), "description": edit.description})
-    return _replace(model, node, status="open", reason="", intent=intent, reopened=node.reopened + (origin != "human"))
+    if node.parent != ROOT and draft.node(node.parent).status not in ("open", "closed"):
+        return f"node {node.id}: its parent {node.parent} is {draft.node(node.parent).status}"
+    refused = None if origin == "human" else _not_for_the_planner(edit, node)
+    if refused is None:
+        intent = _revised(node.intent, description=edit.description)
+        reopened = node.reopened + (origin != "human")
+        draft.change(node.id, status="open", reason="", intent=intent, reopened=reopened)
+    return refused
 
 
-def _pin(model: WorldModel, edit: Pin, node: Node, origin: Origin) -> WorldModel | str:
+def _not_for_the_planner(edit: Reopen, node: Node) -> str | None:
+    if any(evidence.rule for evidence in node.evidence):
+        return f"node {node.id} is quarantined: an integrity rule fired; only a person can re-open it"
+    if node.reopened:
+        return f"node {node.id} was re-opened before"
+    if edit.description.strip() == node.intent.description.strip():
+        return f"node {node.id}: re-opening needs a changed description"
+    return None
+
+
+def _pin(draft: Draft, edit: Pin, node: Node, origin: Origin) -> str | None:
     if origin != "human":
         return "only a person can pin a node"
-    return _replace(model, node, pinned=edit.pinned)
-
-
-def retired(model: WorldModel, node_id: str, reason: str) -> WorldModel:
-    """Return the tree with every open node below `node_id` pruned: they built on something that is gone."""
-    below = [node for node in model.descendants(node_id) if node.status == "open"]
-    changed = {node.id: replaced(node, status="pruned", reason=f"{node_id}: {reason}") for node in below}
-    return rebuilt(model, nodes=tuple(changed.get(node.id, node) for node in model.nodes)) if changed else model
-
-
-def replaced(node: Node, **changes: object) -> Node:
-    """Return `node` with fields replaced, validated."""
-    fields = {name: getattr(node, name) for name in Node.model_fields}
-    return Node(**{**fields, **changes})
-
-
-def _replace(model: WorldModel, node: Node, **changes: object) -> WorldModel:
-    new = replaced(node, **changes)
-    return rebuilt(model, nodes=tuple(new if old.id == node.id else old for old in model.nodes))
+    draft.change(node.id, pinned=edit.pinned)
+    return None

@@ -30,9 +30,9 @@ def selectable(model: WorldModel, config: SearchConfig) -> tuple[Node, ...]:
     return tuple(node for node in model.frontier() if ceiling is None or node.intent.difficulty <= ceiling)
 
 
-def urgency(node: Node) -> tuple[float, int, int]:
-    """Sort key, most urgent first: higher V, then lower difficulty, then older."""
-    return (-node.intent.priority, node.intent.difficulty, node.number)
+def urgency(node: Node) -> tuple[float, int]:
+    """Sort key, most urgent first: higher V, then lower difficulty. Nodes come oldest first, and sorting keeps that."""
+    return (-node.intent.priority, node.intent.difficulty)
 
 
 class Priority:
@@ -42,7 +42,7 @@ class Priority:
         self, model: WorldModel, config: SearchConfig, round: int, places: int, calibration: Calibration | None
     ) -> tuple[str, ...]:
         """Return the `places` most urgent nodes, pinned ones first."""
-        ranked = sorted(selectable(model, config), key=lambda node: (not node.pinned, urgency(node)))
+        ranked = sorted(selectable(model, config), key=lambda node: (not node.pinned, *urgency(node)))
         return tuple(node.id for node in ranked[: max(places, 0)])
 
 

@@ -22,29 +22,20 @@ masters chess, shogi, and Go through self-play", Science 362, 2018, and its pseu
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
 from evaluators.objective import Goal, log_gain
 from graph.calibration import Calibration
-from graph.world_model import ROOT, Evidence, Node, WorldModel
+from graph.world_model import ROOT, Node, WorldModel
 
-
-@dataclass(slots=True)
-class _Tally:
-    """Sums over a node and everything below it."""
-
-    visits: int = 0
-    reward: float = 0.0
-    ready: int = 0
-    """Frontier nodes that can still be picked."""
-
-    @property
-    def mean(self) -> float:
-        return self.reward / self.visits if self.visits else 0.0
+_Number = TypeVar("_Number", int, float)
 
 
 class Puct:
-    """One selection: sums over the tree, brought up to date after every pick."""
+    """One selection: sums over the tree, brought up to date after every pick.
+
+    The root has place 0 and the tree's i-th node place i + 1, so that one pass from the end adds up every subtree.
+    """
 
     def __init__(
         self, model: WorldModel, choices: Sequence[Node], exploration: float, calibration: Calibration | None
@@ -53,88 +44,112 @@ class Puct:
         self._model = model
         self._exploration = exploration
         self._calibration = calibration if calibration is not None and calibration.measured_count else None
-        self._scale = _Scale.of(model)
-        self._tallies = {ROOT: _Tally()} | {node.id: _Tally() for node in model.nodes}
-        self._parents = {node.id: node.parent for node in model.nodes}
+        self._place = {ROOT: 0} | {node.id: place for place, node in enumerate(model.nodes, start=1)}
+        self._above = [0, *(self._place[node.parent] for node in model.nodes)]
+        self._visits, self._passed, self._logs, self._scale = _own_figures(model)
+        self._ready = [0] * len(self._place)
+        """Frontier nodes at and below each place that can still be picked."""
+        for node in choices:
+            self._ready[self._place[node.id]] = 1
+        _add_up(self._visits, self._above)
+        _add_up(self._passed, self._above)
+        _add_up(self._logs, self._above)
+        _add_up(self._ready, self._above)
         self._children: dict[str, list[Node]] = {}
-        self._sum(frozenset(node.id for node in choices))
-
-    def _sum(self, ready: frozenset[str]) -> None:
-        tallies = self._tallies
-        if self._model.seed is not None:
-            self._count(tallies[ROOT], self._model.seed)
-        for node in reversed(self._model.nodes):
-            own = tallies[node.id]
-            for evidence in node.evidence:
-                self._count(own, evidence)
-            own.visits += node.status == "active"
-            own.ready += node.id in ready
-            above = tallies[node.parent]
-            above.visits += own.visits
-            above.reward += own.reward
-            above.ready += own.ready
-            if own.ready:
+        for node, ready in zip(model.nodes, self._ready[1:], strict=True):
+            if ready:
                 self._children.setdefault(node.parent, []).append(node)
-
-    def _count(self, tally: _Tally, evidence: Evidence) -> None:
-        if evidence.objective is not None:
-            tally.reward += self._scale.reward(evidence.objective.value)
-        tally.visits += evidence.objective is not None or not evidence.cut_short
 
     def descend(self) -> Node:
         """Return the frontier node that the rule leads to. Raises ValueError when nothing can be picked."""
-        if not self._tallies[ROOT].ready:
+        if not self._ready[0]:
             raise ValueError("no frontier node can be picked")
         at = ROOT
         while True:
-            children = [node for node in self._children[at] if self._tallies[node.id].ready]
+            children = [node for node in self._children[at] if self._ready[self._place[node.id]]]
             total = sum(node.intent.priority for node in children)
             chosen = max(children, key=lambda node: self._rank(node, total, len(children)))
             if chosen.status == "open":
                 return chosen
             at = chosen.id
 
+    def occupy(self, node: Node) -> None:
+        """Treat a picked node as active: a visit without reward on it and everything above, and no longer a choice."""
+        place = self._place[node.id]
+        while True:
+            self._visits[place] += 1
+            self._ready[place] -= 1
+            if place == 0:
+                return
+            place = self._above[place]
+
     def _rank(self, node: Node, total: float, count: int) -> tuple[float, float, int, int]:
-        own, above = self._tallies[node.id], self._tallies[node.parent]
+        place = self._place[node.id]
+        visits, visits_above = self._visits[place], max(self._visits[self._above[place]], 1)
         prior = node.intent.priority / total if total > 0 else 1 / count
-        value = own.mean if own.visits else self._expected(node)
-        bound = value + self._exploration * prior * math.sqrt(max(above.visits, 1)) / (1 + own.visits)
+        value = self._mean(place) if visits else self._expected(node)
+        bound = value + self._exploration * prior * math.sqrt(visits_above) / (1 + visits)
         return (bound, node.intent.priority, -node.intent.difficulty, -node.number)
+
+    def _mean(self, place: int) -> float:
+        reward = self._scale.total(self._logs[place], self._passed[place])
+        return reward / self._visits[place] if self._visits[place] else 0.0
 
     def _expected(self, node: Node) -> float:
         predicted, standing = node.intent.predicted_gain, self._model.standing(node.parent)
         if self._calibration and predicted is not None and standing is not None and standing.objective is not None:
-            return self._scale.reward(standing.objective.value, gain=self._calibration.corrected(predicted))
-        return self._tallies[node.parent].mean
-
-    def occupy(self, node: Node) -> None:
-        """Treat a picked node as active: a visit without reward on it and everything above, and no longer a choice."""
-        at = node.id
-        while True:
-            self._tallies[at].visits += 1
-            self._tallies[at].ready -= 1
-            if at == ROOT:
-                return
-            at = self._parents[at]
+            log = log_gain(standing.objective.value, 1.0, self._model.goal)
+            return self._scale.one(log + math.log(self._calibration.corrected(predicted)))
+        return self._mean(self._place[node.parent])
 
 
-@dataclass(frozen=True)
+def _add_up(figures: list[_Number], above: list[int]) -> None:
+    """Turn each place's own figure into the sum over its subtree."""
+    for place in range(len(figures) - 1, 0, -1):
+        figures[above[place]] += figures[place]
+
+
+def _own_figures(model: WorldModel) -> tuple[list[int], list[int], list[float], "_Scale"]:
+    """Return by place: visits, how many of them passed, the sum of their logarithms; and the scale of rewards."""
+    visits, passed, logs = [0], [0], [0.0]
+    scale = _Scale()
+    if model.seed is not None and model.seed.objective is not None:
+        visits, passed, logs = [1], [1], [scale.seen(model.seed.objective.value, model.goal)]
+    for node in model.nodes:
+        count, passes, total = int(node.status == "active"), 0, 0.0
+        for item in node.evidence:
+            if item.objective is not None:
+                passes += 1
+                total += scale.seen(item.objective.value, model.goal)
+            elif not item.cut_short:
+                count += 1
+        visits.append(count + passes)
+        passed.append(passes)
+        logs.append(total)
+    return visits, passed, logs, scale
+
+
 class _Scale:
-    """Objectives as rewards from 0 to 1."""
+    """Logarithms of objectives (in the goal's direction) as rewards from 0 to 1."""
 
-    goal: Goal
-    low: float
-    high: float
+    def __init__(self) -> None:
+        self._low, self._high = math.inf, -math.inf
 
-    @classmethod
-    def of(cls, model: WorldModel) -> "_Scale":
-        evidence = [item for node in model.nodes for item in node.evidence]
-        seed = [] if model.seed is None else [model.seed]
-        logs = [log_gain(item.objective.value, 1.0, model.goal) for item in (*seed, *evidence) if item.objective]
-        return cls(goal=model.goal, low=min(logs, default=0.0), high=max(logs, default=0.0))
+    def seen(self, objective: float, goal: Goal) -> float:
+        """Return the objective's logarithm, and widen the scale so that it holds it."""
+        log = log_gain(objective, 1.0, goal)
+        if log < self._low:
+            self._low = log
+        if log > self._high:
+            self._high = log
+        return log
 
-    def reward(self, objective: float, gain: float = 1.0) -> float:
-        if self.high <= self.low:
-            return 0.5
-        scaled = (log_gain(objective, 1.0, self.goal) + math.log(gain) - self.low) / (self.high - self.low)
-        return min(max(scaled, 0.0), 1.0)
+    def total(self, logs: float, count: int) -> float:
+        """Return the sum of the rewards of `count` logarithms whose sum is `logs`."""
+        if self._high <= self._low:
+            return 0.5 * count
+        return (logs - count * self._low) / (self._high - self._low)
+
+    def one(self, log: float) -> float:
+        """Return the reward of one logarithm, which need not lie on the scale."""
+        return min(max(self.total(log, 1), 0.0), 1.0)

@@ -1,40 +1,48 @@
 """What the harness does to the world model: select, attach evidence, close, fail. Never asked for by a reply."""
 
 from evaluators.objective import gain
-from graph.edits import replaced, retired
-from graph.world_model import Evidence, Node, WorldModel, rebuilt
+from graph.draft import Draft
+from graph.world_model import ROOT, Evidence, Node, WorldModel
 
 
 def plant(model: WorldModel, seed: Evidence) -> WorldModel:
     """Return the tree with the seed's measurement at its root."""
-    return rebuilt(model, revision=model.revision + 1, seed=seed)
+    return Draft(model).committed(seed=seed)
 
 
 def activate(model: WorldModel, node_id: str) -> WorldModel:
     """Return the tree with a frontier node active. Raises ValueError when it is not on the frontier."""
-    if node_id not in {node.id for node in model.frontier()}:
+    node = model.find(node_id)
+    ready = node is not None and (node.parent == ROOT or model.node(node.parent).status == "closed")
+    if node is None or node.status != "open" or not ready:
         raise ValueError(f"node {node_id} is not on the frontier")
-    return model.with_nodes(replaced(model.node(node_id), status="active"))
+    draft = Draft(model)
+    draft.change(node_id, status="active")
+    return draft.committed()
 
 
 def settle(model: WorldModel, node_id: str, evidence: Evidence, *, ended: bool = True) -> WorldModel:
     """Return the tree after a cycle on an active node: closed when a program passed, failed when none did.
 
+    Failing cascades: open nodes below are pruned, pinned or not, since there is no program to build on.
     With `ended` false (the budget cut the cycle short) a node without a passing program is open again, with the
     evidence kept. A node with a fired integrity rule and no passing program is failed whatever the budget says.
     Raises ValueError when the node is not active.
     """
-    node = model.node(node_id)
-    if node.status != "active":
-        raise ValueError(f"node {node_id} is {node.status}, not active")
+    node = model.find(node_id)
+    if node is None or node.status != "active":
+        raise ValueError(f"node {node_id} is {'unknown' if node is None else node.status}, not active")
     known = node.evidence if not evidence.attempts else (*node.evidence, evidence)
-    settled = replaced(node, evidence=known, status="active")
-    if settled.best(model.goal) is not None:
-        return model.with_nodes(replaced(settled, status="closed"))
-    if not ended and evidence.rule is None:
-        return model.with_nodes(replaced(settled, status="open"))
-    reason = evidence.cause or "no program passed"
-    return retired(model.with_nodes(replaced(settled, status="failed", reason=reason)), node_id, reason)
+    draft = Draft(model)
+    if any(item.objective is not None for item in known):
+        draft.change(node_id, evidence=known, status="closed")
+    elif not ended and evidence.rule is None:
+        draft.change(node_id, evidence=known, status="open")
+    else:
+        reason = evidence.cause or "no program passed"
+        draft.change(node_id, evidence=known, status="failed", reason=reason)
+        draft.retire_below(node_id, reason)
+    return draft.committed()
 
 
 def gain_over_parent(model: WorldModel, node: Node, evidence_value: float | None) -> float | None:

@@ -5,8 +5,8 @@ holds values only (no timestamps, no random ids), so two searches with equal rep
 trees.
 """
 
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Iterator, Mapping
+from functools import cached_property, reduce
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -80,6 +80,14 @@ class Node(Record):
     pinned: bool = False
     """Pinned by a person: selected first, and not to be touched by the planner."""
 
+    @model_validator(mode="after")
+    def _status_has_its_proof(self) -> "Node":
+        if self.status == "closed" and all(item.objective is None for item in self.evidence):
+            raise ValueError(f"node {self.id} is closed without a passing program")
+        if self.status in ("failed", "pruned") and not self.reason:
+            raise ValueError(f"node {self.id} is {self.status} without a reason")
+        return self
+
     @property
     def number(self) -> int:
         """The node's age: lower is older."""
@@ -88,6 +96,27 @@ class Node(Record):
     def best(self, goal: Goal) -> Evidence | None:
         """Return the evidence with the best objective, None when no program of this node passed."""
         return best_evidence(self.evidence, goal)
+
+
+def check_place(node: Node, parent: Node | None) -> None:
+    """Raise ValueError when a node's status does not go with its parent's (None: the root).
+
+    Work begins only on the root's children and on those of closed nodes, and a closed node stays closed. What is open
+    must still be able to get there.
+    """
+    above: NodeStatus = "closed" if parent is None else parent.status
+    allowed = _STATUS_ABOVE[node.status]
+    if above not in allowed:
+        raise ValueError(f"node {node.id} is {node.status} under {node.parent}, which is {above}")
+
+
+_STATUS_ABOVE: Mapping[NodeStatus, frozenset[NodeStatus]] = {
+    "open": frozenset({"open", "active", "closed"}),
+    "active": frozenset({"closed"}),
+    "closed": frozenset({"closed"}),
+    "failed": frozenset({"closed"}),
+    "pruned": frozenset({"open", "active", "closed", "failed", "pruned"}),
+}
 
 
 def best_evidence(evidence: tuple[Evidence, ...], goal: Goal) -> Evidence | None:
@@ -118,6 +147,7 @@ class WorldModel(Record):
 
     @model_validator(mode="after")
     def _is_a_tree(self) -> "WorldModel":
+        """Check the whole tree. Runs on every tree from outside; graph/draft.py checks changes where they are made."""
         seen: dict[str, Node] = {}
         for node in self.nodes:
             if node.id in seen:
@@ -126,23 +156,22 @@ class WorldModel(Record):
                 raise ValueError(f"node {node.id}: its parent {node.parent} does not stand before it")
             if node.number >= self.next_node:
                 raise ValueError(f"node {node.id}: next_node is {self.next_node}")
-            if node.status == "closed" and node.best(self.goal) is None:
-                raise ValueError(f"node {node.id} is closed without a passing program")
-            if node.status in ("failed", "pruned") and not node.reason:
-                raise ValueError(f"node {node.id} is {node.status} without a reason")
+            check_place(node, None if node.parent == ROOT else seen[node.parent])
             seen[node.id] = node
         return self
 
+    @cached_property
+    def by_id(self) -> Mapping[str, Node]:
+        """Node id -> node, in the order of insertion."""
+        return {node.id: node for node in self.nodes}
+
     def find(self, node_id: str) -> Node | None:
         """Return the node, None when there is none of that id (`root` is not a node)."""
-        return next((node for node in self.nodes if node.id == node_id), None)
+        return self.by_id.get(node_id)
 
     def node(self, node_id: str) -> Node:
         """Return the node. Raises KeyError when there is none."""
-        found = self.find(node_id)
-        if found is None:
-            raise KeyError(node_id)
-        return found
+        return self.by_id[node_id]
 
     def children(self, parent: str) -> tuple[Node, ...]:
         """Return the direct children of a node or of `root`, oldest first."""
@@ -171,15 +200,3 @@ class WorldModel(Record):
     def standing(self, parent: str) -> Evidence | None:
         """Return the evidence that a child of `parent` starts from: its program is the parent program."""
         return self.seed if parent == ROOT else self.node(parent).best(self.goal)
-
-    def with_nodes(self, *changed: Node) -> "WorldModel":
-        """Return a new, validated revision with `changed` in place of the nodes of the same ids."""
-        by_id = {node.id: node for node in changed}
-        nodes = tuple(by_id.get(node.id, node) for node in self.nodes)
-        return rebuilt(self, revision=self.revision + 1, nodes=nodes)
-
-
-def rebuilt(model: WorldModel, **changes: object) -> WorldModel:
-    """Return `model` with fields replaced, validated as a whole (pydantic's own copy would not validate)."""
-    fields = {name: getattr(model, name) for name in WorldModel.model_fields}
-    return WorldModel(**{**fields, **changes})
