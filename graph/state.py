@@ -5,9 +5,16 @@ Everything large (programs, evaluations, replies, the tree, the configuration) i
 
 from typing import Annotated, Any, TypedDict
 
+
+class Log(TypedDict):
+    """Entries in order, kept in blobs (checkpoints/logs.py reads and writes it)."""
+
+    count: int
+    tail: list[str]
+    segments: list[str]
+
+
 SCHEMA_VERSION = 1
-TAIL = 64
-"""Attempts kept in the state; older ones are sealed into blobs of this many."""
 
 
 def collect(old: list[dict[str, Any]], new: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -62,14 +69,6 @@ class Spend(TypedDict):
     """`role model` -> calls, tokens, usd."""
 
 
-class Attempts(TypedDict):
-    """Every sample ever drawn: a bounded tail, and blobs of sealed ones."""
-
-    count: int
-    tail: list[dict[str, Any]]
-    segments: list[str]
-
-
 class Stop(TypedDict):
     """Why the search ended."""
 
@@ -100,7 +99,12 @@ class SearchState(TypedDict, total=False):
     environment: str
     """Fingerprint of the evaluator's environment: scores of different ones are never compared."""
     spend: Spend
-    attempts: Attempts
+    attempts: Log
+    """Every sample ever drawn, numbered from 1."""
+    edits: Log
+    """Every edit batch ever proposed, committed or not, numbered from 1."""
+    draws: list[list[int]]
+    """What the next fan-out draws: [cycle, number of the sample] each."""
     stop: Stop | None
     stop_request: str
     """Set from outside to end the search at the next boundary; empty otherwise."""
@@ -116,6 +120,7 @@ class Sample(TypedDict):
     round: int
     cycle: dict[str, Any]
     sample: int
+    attempts: Log
 
 
 class Candidate(TypedDict):
@@ -127,9 +132,12 @@ class Candidate(TypedDict):
     cycle: int
     sample: int
     solution: str | None
+    key: str | None
+    """Novelty key of the program."""
     outcome: str
     message: str
-    known: str | None
-    """Blob of an earlier evaluation of an equal program."""
+    repeats: dict[str, Any] | None
+    """The earlier result, as graph.cycles.Result, of an equal program."""
     final: bool
-    spend: dict[str, Any]
+    calls: list[dict[str, Any]]
+    """Spend of the coder's calls."""

@@ -1,0 +1,41 @@
+"""One resolver: from what a person types to a task."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+from evaluators.errors import TaskError
+from evaluators.scripted_tasks import SCRIPTED_TASKS
+from evaluators.task import Task
+from evaluators.task_file import builtin_tasks, load_task_folder
+
+
+def resolve_task(reference: str) -> Task:
+    """Return the task that `reference` names: a built-in task, or a folder with task.toml.
+
+    Raises TaskError when there is none (names the nearest) or when its files are wrong (names file, key, reason).
+    """
+    if _is_path(reference):
+        return load_task_folder(Path(reference))
+    return resolve_builtin(reference)
+
+
+def resolve_builtin(reference: str) -> Task:
+    """Return a built-in task; nothing outside the package is read. Raises TaskError when there is none."""
+    folders = builtin_tasks()
+    if reference in folders:
+        return load_task_folder(folders[reference])
+    if reference in SCRIPTED_TASKS:
+        return SCRIPTED_TASKS[reference]
+    close = difflib.get_close_matches(reference, list(folders), n=1, cutoff=0.0)
+    nearest = f"; did you mean {close[0]!r}?" if close else ""
+    raise TaskError(f"there is no task {reference!r}{nearest} `ksearch tasks` lists them; a folder is given as ./FOLDER")
+
+
+def builtin_names() -> Mapping[str, Path]:
+    """Return the built-in tasks that people may want to optimise: name -> folder."""
+    return builtin_tasks()
+
+
+def _is_path(reference: str) -> bool:
+    return "/" in reference or reference in (".", "..") or Path(reference, "task.toml").is_file()

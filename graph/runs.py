@@ -1,0 +1,163 @@
+"""Runs: start a search, go on with one, and let go of it in order, whatever ends the process."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from checkpoints.home import Home
+from checkpoints.threads import Status, Thread
+from evaluators.errors import KsearchError, UsageError
+from graph.builder import RECURSION_LIMIT, Graph, build_graph
+from graph.config import SearchConfig
+from graph.context import RunContext
+from graph.presets import resolve
+from graph.state import SCHEMA_VERSION, SearchState
+from graph.wiring import Evaluators, check, services
+from nodes.opening import open_search
+from nodes.services import Services
+
+Listen = Callable[[dict[str, Any]], None]
+"""Receives every event of a run, as it happens: plain JSON with at least `event`."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one visit to a thread ended."""
+
+    thread: Thread
+    status: Status
+    state: SearchState
+
+
+@asynccontextmanager
+async def opened_services(home: Home) -> AsyncIterator[Services]:
+    """Give the means of this process, and end its evaluators in any case."""
+    evaluators = Evaluators()
+    try:
+        yield services(home, evaluators)
+    finally:
+        await evaluators.close()
+
+
+async def start(means: Services, config: SearchConfig, listen: Listen) -> Ended:
+    """Begin a new thread and run it. Raises KsearchError; what was done until then is kept."""
+    check(config)
+    opening = await open_search(means, config)
+    thread = await means.home.threads.create(opening["task"]["name"], opening["config"])
+    return await _hold(means, thread, opening, listen)
+
+
+async def resume(means: Services, name: str, options: dict[str, Any], listen: Listen) -> Ended:
+    """Go on with a thread, with `options` changed from here on. Raises KsearchError."""
+    thread = await means.home.threads.find(name)
+    before = SearchConfig.model_validate(await asyncio.to_thread(means.home.blobs.get_json, thread.config))
+    config = resolve(before.preset, {**before.model_dump(exclude={"preset"}), **options})
+    if config.task != before.task or config.language != before.language:
+        raise UsageError("task and language of a thread are fixed: start a new one with `ksearch run`")
+    check(config)
+    return await _hold(means, thread, None, listen, config)
+
+
+async def _hold(
+    means: Services, thread: Thread, opening: SearchState | None, listen: Listen, config: SearchConfig | None = None
+) -> Ended:
+    """Hold the thread's lock while it runs; leave it with the status that is true."""
+    threads = means.home.threads
+    await threads.acquire(thread.uuid)
+    status: Status = "failed"
+    reason = ""
+    try:
+        if config is not None:
+            await threads.configure(thread.uuid, await means.save(config.model_dump(mode="json")))
+        current = await threads.find(thread.uuid)
+        means.put_in_force(thread.uuid, current.config)
+        listen({"event": "thread", "thread": thread.name, "uuid": thread.uuid, "task": thread.task})
+        status, state = await _drive(means, current, opening, listen)
+        stop = state.get("stop")
+        reason = "" if stop is None else f"{stop['reason']}: {stop['detail']}"
+        return Ended(thread=current, status=status, state=state)
+    except KsearchError as error:
+        reason = str(error)
+        raise
+    except asyncio.CancelledError:
+        status = "paused"
+        raise
+    finally:
+        await asyncio.shield(threads.release(thread.uuid, status, reason))
+
+
+async def _drive(
+    means: Services, thread: Thread, opening: SearchState | None, listen: Listen
+) -> tuple[Status, SearchState]:
+    async def ready() -> Services:
+        return means
+
+    graph = build_graph(ready, means.home.saver)
+    where: RunnableConfig = {"configurable": {"thread_id": thread.uuid}, "recursion_limit": RECURSION_LIMIT}
+    given = await _input(graph, where, means, thread) if opening is None else opening
+    control = RunControl()
+    status: Status = "finished"
+    with _draining(control, listen):
+        try:
+            async for event in graph.astream(
+                given, where, context=RunContext(), stream_mode="custom", durability="sync", control=control
+            ):
+                listen(event)
+        except GraphDrained:
+            status = "paused"
+    snapshot = await graph.aget_state(where)
+    if snapshot.next:
+        status = "paused"
+    state: SearchState = snapshot.values
+    return status, state
+
+
+async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: Thread) -> SearchState | None:
+    """Return what makes the graph go on: None, or the opening when the thread died before its first checkpoint."""
+    snapshot = await graph.aget_state(where)
+    if not snapshot.values and not snapshot.next:
+        config = SearchConfig.model_validate(await asyncio.to_thread(means.home.blobs.get_json, thread.config))
+        return await open_search(means, config)
+    version = snapshot.values.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise UsageError(f"thread {thread.name} has state version {version}, this ksearch reads {SCHEMA_VERSION}")
+    if not snapshot.next:
+        # The search had stopped: look again whether the reason still holds under the configuration in force.
+        await graph.aupdate_state(where, {"stop": None, "stop_request": ""}, as_node="update_world_model")
+    return None
+
+
+class _draining:
+    """While active, the first SIGINT or SIGTERM ends the run at the next boundary, the second one at once."""
+
+    def __init__(self, control: RunControl, listen: Listen) -> None:
+        self._control = control
+        self._listen = listen
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._received, number)
+
+    def __exit__(self, *_: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    def _received(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self._control.drain_requested:
+            self._listen({"event": "stopping", "signal": name})
+            if self._task is not None:
+                self._task.cancel()
+            return
+        self._control.request_drain(name)
+        self._listen({"event": "draining", "signal": name})

@@ -1,0 +1,111 @@
+"""Certifying challengers: no program becomes the incumbent on a provisional figure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from evaluators.evaluation import Evaluation
+from evaluators.evaluator import Evaluator
+from evaluators.objective import Goal, better
+from evaluators.solution import Solution
+from evaluators.task import Task
+from graph.cycles import Result
+from graph.state import Incumbent
+from nodes.judged import judge
+from nodes.services import Services
+from nodes.telling import Tell
+
+
+@dataclass(frozen=True)
+class Certified:
+    """What certification left: the incumbent, and results of programs that failed it, downgraded."""
+
+    incumbent: Incumbent | None
+    downgraded: dict[int, Result]
+    """Position in the round's results -> the result as it stands now."""
+    spent: list[dict[str, Any]]
+
+
+def challengers(results: list[Result], incumbent: Incumbent | None, goal: Goal, margin: float) -> list[int]:
+    """Return the positions of the results that may replace the incumbent, best first (then cycle, then sample)."""
+    known = None if incumbent is None else incumbent["objective"]["value"]
+    values = {
+        at: result.objective.value
+        for at, result in enumerate(results)
+        if result.outcome == "evaluated" and result.objective is not None
+    }
+    sign = -1.0 if goal == "max" else 1.0
+    ahead = [at for at, value in values.items() if better(value, known, goal, margin)]
+    return sorted(ahead, key=lambda at: (sign * values[at], results[at].cycle, results[at].sample))
+
+
+@dataclass(frozen=True)
+class Certifier:
+    """Certifies the challengers of one round."""
+
+    services: Services
+    evaluator: Evaluator
+    task: Task
+    margin: float
+    """Share by which the challenger's interval must clear the incumbent."""
+    tell: Tell
+
+    async def run(
+        self, thread: str, round_: int, results: list[Result], incumbent: Incumbent | None, nodes: dict[int, str]
+    ) -> Certified:
+        """Certify until one is accepted or none is left. `nodes`: cycle -> node."""
+        downgraded: dict[int, Result] = {}
+        spent: list[dict[str, Any]] = []
+        rival = None if incumbent is None else await self.services.solution(incumbent["solution"])
+        for at in challengers(results, incumbent, self.task.objective.goal, self.margin):
+            result = results[at]
+            if result.solution is None:
+                continue
+            calls = self.services.calls(thread, round_, result.cycle, result.sample)
+            solution: Solution = await self.services.solution(result.solution)
+            verdict = await judge(calls, "certification", self.evaluator, self.task, solution, "certify", rival)
+            spent += calls.spent
+            blob = await self.services.save(verdict.model_dump(mode="json"))
+            accepted = self._accepts(verdict, rival)
+            self._told(result, verdict, accepted)
+            if accepted and verdict.objective is not None:
+                new = Incumbent(
+                    solution=result.solution,
+                    evaluation=blob,
+                    objective=verdict.objective.model_dump(),
+                    node=nodes[result.cycle],
+                    round=round_,
+                )
+                return Certified(new, downgraded, spent)
+            if not verdict.passed:
+                downgraded[at] = _downgrade(result, verdict, blob)
+        return Certified(incumbent, downgraded, spent)
+
+    def _accepts(self, verdict: Evaluation, rival: Solution | None) -> bool:
+        if not verdict.passed or verdict.objective is None:
+            return False
+        if rival is None:
+            return True
+        return verdict.versus_rival is not None and verdict.versus_rival.low > 1.0 + self.margin
+
+    def _told(self, result: Result, verdict: Evaluation, accepted: bool) -> None:
+        self.tell(
+            "certified",
+            cycle=result.cycle,
+            sample=result.sample,
+            status=verdict.status.value,
+            accepted=accepted,
+            message=verdict.message,
+            objective=None if verdict.objective is None else verdict.objective.model_dump(),
+            versus_rival=None if verdict.versus_rival is None else verdict.versus_rival.model_dump(),
+        )
+
+
+def _downgrade(result: Result, verdict: Evaluation, blob: str) -> Result:
+    changes = {
+        "status": verdict.status,
+        "message": f"certification: {verdict.message}",
+        "rule": verdict.rule,
+        "evaluation": blob,
+        "objective": None,
+    }
+    return Result.model_validate({**result.model_dump(), **changes})

@@ -1,0 +1,56 @@
+"""Committing edit batches: applied whole or recorded as rejected, never half."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from graph.edits import EditBatch, apply_batch
+from graph.state import Log
+from graph.world_model import WorldModel
+from nodes.services import Services
+from nodes.telling import Tell
+
+SHOWN = 8
+"""Frontier nodes in the state's digest."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The tree after a batch, and the log of edits that tells what became of it."""
+
+    model: WorldModel
+    log: Log
+    accepted: bool
+    reasons: tuple[str, ...]
+
+
+async def commit(
+    services: Services, model: WorldModel, batch: EditBatch, log: Log, round_: int, note: str, tell: Tell
+) -> Committed:
+    """Apply `batch` to `model`. A batch that changes nothing and says nothing is not logged."""
+    if not batch.edits and batch.summary is None and not note:
+        return Committed(model, log, True, ())
+    verdict = apply_batch(model, batch)
+    entry = {
+        "number": log["count"] + 1,
+        "round": round_,
+        "origin": batch.origin,
+        "batch": await services.save(batch.model_dump(mode="json")),
+        "edits": len(batch.edits),
+        "accepted": verdict.accepted,
+        "reasons": list(verdict.reasons)[:8],
+        "note": note,
+        "revision": model.revision if verdict.model is None else verdict.model.revision,
+    }
+    tell("edits", **entry)
+    return Committed(
+        model=model if verdict.model is None else verdict.model,
+        log=await services.extend(log, [entry]),
+        accepted=verdict.accepted,
+        reasons=verdict.reasons,
+    )
+
+
+def frontier_digest(model: WorldModel) -> list[dict[str, Any]]:
+    """Return the most promising frontier nodes, for people who look at the state."""
+    ranked = sorted(model.frontier(), key=lambda node: (-node.intent.priority, node.number))
+    return [{"node": node.id, "title": node.intent.title, "priority": node.intent.priority} for node in ranked[:SHOWN]]

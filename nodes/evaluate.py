@@ -1,0 +1,82 @@
+"""evaluate: one candidate becomes one result. Drafts without a program and repeats pass through without paying."""
+
+from typing import Any
+
+from evaluators.evaluation import Evaluation
+from evaluators.solution import Solution
+from graph.cycles import Result
+from graph.state import Candidate
+from nodes.judged import judge
+from nodes.programs import settings_of
+from nodes.services import Services
+from nodes.telling import Tell
+
+
+async def evaluate(services: Services, candidate: Candidate, thread: str, tell: Tell) -> dict[str, Any]:
+    """Return the state update with exactly one result."""
+    result: Result
+    paid: list[dict[str, Any]] = []
+    environment: str | None = None
+    if candidate["outcome"] != "evaluated" or candidate["solution"] is None:
+        result = _passed_through(candidate)
+    else:
+        config = await services.config(thread, candidate["config"])
+        task = await services.task(candidate["task"])
+        solution = await services.solution(candidate["solution"])
+        calls = services.calls(thread, candidate["round"], candidate["cycle"], candidate["sample"])
+        evaluation = await judge(calls, "evaluator", services.make_evaluator(config), task, solution, "search")
+        paid = calls.spent
+        environment = None if evaluation.environment is None else evaluation.environment.fingerprint
+        result = await _result(services, candidate, solution, evaluation)
+    tell(
+        "result",
+        cycle=result.cycle,
+        sample=result.sample,
+        status=result.label,
+        message=result.message,
+        objective=None if result.objective is None else result.objective.model_dump(),
+    )
+    entry = {
+        "result": result.model_dump(mode="json"),
+        "key": candidate["key"],
+        "coder_calls": candidate["calls"],
+        "evaluator_calls": paid,
+        "environment": environment,
+    }
+    return {"results": [entry]}
+
+
+def _passed_through(candidate: Candidate) -> Result:
+    if candidate["repeats"] is not None:
+        earlier = Result.model_validate(candidate["repeats"])
+        changes = {
+            "cycle": candidate["cycle"],
+            "sample": candidate["sample"],
+            "outcome": "repeated",
+            "message": candidate["message"],
+            "final": candidate["final"],
+        }
+        return Result.model_validate({**earlier.model_dump(), **changes})
+    return Result(
+        cycle=candidate["cycle"],
+        sample=candidate["sample"],
+        outcome="unusable",
+        message=candidate["message"],
+        final=candidate["final"],
+    )
+
+
+async def _result(services: Services, candidate: Candidate, solution: Solution, evaluation: Evaluation) -> Result:
+    return Result(
+        cycle=candidate["cycle"],
+        sample=candidate["sample"],
+        outcome="evaluated",
+        status=evaluation.status,
+        message=evaluation.message,
+        rule=evaluation.rule,
+        solution=candidate["solution"],
+        evaluation=await services.save(evaluation.model_dump(mode="json")),
+        objective=evaluation.objective,
+        settings=settings_of(solution),
+        final=candidate["final"],
+    )

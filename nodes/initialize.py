@@ -1,0 +1,131 @@
+"""initialize: load the task, measure the seed and with it the baseline, make the root, ask for the first intents."""
+
+from typing import Any
+
+from checkpoints.logs import empty_log
+from evaluators.evaluation import Evaluation
+from evaluators.objective import Value
+from evaluators.solution import Solution
+from evaluators.task import Task
+from graph.calibration import calibrate
+from graph.config import SearchConfig
+from graph.edits import EditBatch
+from graph.state import SCHEMA_VERSION, Incumbent, SearchState, Stop
+from graph.transitions import plant
+from graph.world_model import ROOT, Evidence, WorldModel
+from nodes.accounts import add_calls, no_spend
+from nodes.committing import commit, frontier_digest
+from nodes.judged import judge
+from nodes.planner import PlannerView, Proposal
+from nodes.programs import settings_of
+from nodes.services import Services, language_of
+from nodes.telling import Tell
+
+
+async def initialize(services: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
+    """Return the first full state, or one with a stop when there is nothing to start from."""
+    services.lap(thread)
+    config = await services.config(thread, state["config"])
+    task = await services.task(state["task"])
+    evaluator = services.make_evaluator(config)
+    environment = (await evaluator.environment()).fingerprint
+    judging = services.calls(thread, 0)
+    seed = task.seed(language_of(config, task)) if config.use_seed else None
+    verdict = None
+    if seed is not None:
+        verdict = await judge(judging, "seed", evaluator, task, seed, "certify")
+        tell("seed", status=verdict.status.value, message=verdict.message, objective=_dumped(verdict.objective))
+    evidence, incumbent = await _standing(services, task, seed, verdict)
+    model = WorldModel(goal=task.objective.goal)
+    model = model if evidence is None else plant(model, evidence)
+    planning = services.calls(thread, 0)
+    stop = _nothing_to_start_from(config, seed, verdict)
+    proposal: Proposal | None = None
+    if stop is None:
+        view = _view(services, task, config, model)
+        proposal = await services.make_planner(config).initialize(view, planning)
+    batch = EditBatch(origin="planner") if proposal is None else proposal.batch
+    committed = await commit(services, model, batch, empty_log(), 0, "" if proposal is None else proposal.note, tell)
+    spend = add_calls(add_calls(no_spend(), "seed", judging.spent), "planner", planning.spent)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "round": 0,
+        "tree": await services.save_tree(committed.model),
+        "frontier": frontier_digest(committed.model),
+        "cycles": [],
+        "next_cycle": 1,
+        "results": None,
+        "draws": [],
+        "incumbent": incumbent,
+        "baseline": None if verdict is None else baseline_of(verdict),
+        "environment": environment,
+        "spend": spend,
+        "attempts": empty_log(),
+        "edits": committed.log,
+        "stop": stop,
+        "stop_request": "",
+        "lineage": state.get("lineage"),
+    }
+
+
+def _view(services: Services, task: Task, config: SearchConfig, model: WorldModel) -> PlannerView:
+    return PlannerView(
+        task=task,
+        language=language_of(config, task),
+        config=config,
+        model=model,
+        calibration=calibrate(model),
+        round=0,
+        evaluations_left=config.max_evaluations,
+        reports=(),
+        program=services.load_solution,
+        evaluation=services.load_evaluation,
+    )
+
+
+async def _standing(
+    services: Services, task: Task, seed: Solution | None, verdict: Evaluation | None
+) -> tuple[Evidence | None, Incumbent | None]:
+    if seed is None or verdict is None or verdict.objective is None:
+        return None, None
+    solution = await services.save(seed.model_dump(mode="json"))
+    evaluation = await services.save(verdict.model_dump(mode="json"))
+    evidence = Evidence(
+        cycle=0,
+        first_round=0,
+        last_round=0,
+        attempts=(),
+        outcomes={verdict.status.value: 1},
+        solution=solution,
+        objective=verdict.objective,
+        settings=settings_of(seed),
+    )
+    incumbent = Incumbent(
+        solution=solution,
+        evaluation=evaluation,
+        objective=verdict.objective.model_dump(),
+        node=ROOT,
+        round=0,
+    )
+    return evidence, incumbent
+
+
+def _nothing_to_start_from(config: SearchConfig, seed: Solution | None, verdict: Evaluation | None) -> Stop | None:
+    if verdict is not None and not verdict.passed:
+        detail = f"the seed program failed: {verdict.status.value}: {verdict.message}"
+        return Stop(reason="nothing_to_start_from", detail=detail)
+    if seed is None and config.coder == "offline":
+        detail = "the offline coder needs a seed program with knobs, and there is none"
+        return Stop(reason="nothing_to_start_from", detail=detail)
+    return None
+
+
+def baseline_of(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation says of the baseline: milliseconds per workload, and by which protocol."""
+    measured = {result.workload: result.measurement for result in evaluation.workloads}
+    times = {name: measurement.baseline_ms for name, measurement in measured.items() if measurement is not None}
+    return {"protocol": evaluation.protocol, "workloads_ms": times}
+
+
+def _dumped(value: Value | None) -> dict[str, float] | None:
+    return None if value is None else value.model_dump()

@@ -1,0 +1,36 @@
+"""Opening a thread: its configuration and its task become blobs, whoever began it."""
+
+from evaluators.errors import UsageError
+from graph.config import SearchConfig
+from graph.context import RunContext
+from graph.presets import resolve
+from graph.state import SearchState, TaskRef
+from nodes.services import Services
+
+
+async def opened(services: Services, state: SearchState, context: RunContext | None, thread: str) -> SearchState:
+    """Return configuration and task of a thread: those already in the state, else those of the context.
+
+    Raises UsageError for an unknown option, task or language; names the nearest.
+    """
+    if "config" in state:
+        return SearchState(config=state["config"], task=state["task"])
+    context = RunContext() if context is None else context
+    config = resolve(context.preset, {"task": context.task, **context.options})
+    opening = await open_search(services, config)
+    await services.presence.begin(thread, config.task, opening["config"])
+    return opening
+
+
+async def open_search(services: Services, config: SearchConfig) -> SearchState:
+    """Store configuration and task and return the state that refers to them.
+
+    Raises UsageError when the task is unknown or has no contract for the language.
+    """
+    task = services.resolve_task(config.task)
+    if config.language is not None and config.language not in task.contracts:
+        raise UsageError(f"task {task.name} has no contract for {config.language}; it has {', '.join(task.contracts)}")
+    return SearchState(
+        config=await services.save(config.model_dump(mode="json")),
+        task=TaskRef(name=task.name, digest=task.digest, blob=await services.save(task.model_dump(mode="json"))),
+    )

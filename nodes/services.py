@@ -1,0 +1,156 @@
+"""What the nodes work with: the home, the evaluator, planner and coder, and readers of blobs. Never in the state."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from checkpoints.home import Home
+from checkpoints.logs import append, newest
+from evaluators.evaluation import Evaluation
+from evaluators.evaluator import Evaluator
+from evaluators.solution import Language, Solution
+from evaluators.task import Task
+from graph.config import SearchConfig
+from graph.state import Log, SearchState, TaskRef, TreeRef
+from graph.world_model import WorldModel
+from nodes.coder import Coder
+from nodes.novelty import NoveltyIndex
+from nodes.paid import PaidCalls
+from nodes.planner import Planner
+from nodes.trees import TreeStore
+
+
+class Presence(Protocol):
+    """Who is at work on a thread. The command line holds a thread around the graph, the server from within it."""
+
+    async def begin(self, thread: str, task: str, config: str) -> None:
+        """A thread was begun by the graph itself."""
+        ...
+
+    async def enter(self, thread: str, state: SearchState) -> None:
+        """A node starts."""
+        ...
+
+    async def leave(self, thread: str, update: dict[str, Any]) -> None:
+        """A node has returned `update`."""
+        ...
+
+
+class HeldOutside:
+    """Presence of a process that holds its threads around the graph: nothing to do within."""
+
+    async def begin(self, thread: str, task: str, config: str) -> None:
+        """See `Presence`."""
+
+    async def enter(self, thread: str, state: SearchState) -> None:
+        """See `Presence`."""
+
+    async def leave(self, thread: str, update: dict[str, Any]) -> None:
+        """See `Presence`."""
+
+
+@dataclass
+class Services:
+    """One process' means of running searches; shared by every thread that runs in it."""
+
+    home: Home
+    make_planner: Callable[[SearchConfig], Planner]
+    make_coder: Callable[[SearchConfig], Coder]
+    make_evaluator: Callable[[SearchConfig], Evaluator]
+    resolve_task: Callable[[str], Task]
+    """Task reference -> task. Raises UsageError."""
+    presence: Presence = field(default_factory=HeldOutside)
+    _trees: TreeStore = field(init=False, repr=False)
+    _records: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Blob -> parsed configuration or task: both are read by every node of every round."""
+    _in_force: dict[str, str] = field(default_factory=dict, repr=False)
+    _novelty: dict[str, NoveltyIndex] = field(default_factory=dict, repr=False)
+    _laps: dict[str, float] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._trees = TreeStore(self.home.blobs)
+
+    def put_in_force(self, thread: str, config: str) -> None:
+        """Make `config` (a blob) the configuration of a thread from its next node on."""
+        self._in_force[thread] = config
+
+    def in_force(self, thread: str, config: str) -> str:
+        """Return the blob of the thread's configuration; `config` is what its state says."""
+        return self._in_force.get(thread, config)
+
+    async def config(self, thread: str, blob: str) -> SearchConfig:
+        """Return the configuration in force; `blob` is what the state says."""
+        blob = self.in_force(thread, blob)
+        if blob not in self._records:
+            data = await asyncio.to_thread(self.home.blobs.get_json, blob)
+            self._records[blob] = SearchConfig.model_validate(data)
+        return self._records[blob]  # type: ignore[no-any-return]
+
+    async def task(self, ref: TaskRef) -> Task:
+        """Return a task."""
+        if ref["blob"] not in self._records:
+            data = await asyncio.to_thread(self.home.blobs.get_json, ref["blob"])
+            self._records[ref["blob"]] = Task.model_validate(data)
+        return self._records[ref["blob"]]  # type: ignore[no-any-return]
+
+    async def tree(self, ref: TreeRef) -> WorldModel:
+        """Return a revision of a world model."""
+        return await asyncio.to_thread(self._trees.load, ref)
+
+    async def save_tree(self, model: WorldModel) -> TreeRef:
+        """Store a revision of a world model."""
+        return await asyncio.to_thread(self._trees.save, model)
+
+    async def save(self, value: Any) -> str:
+        """Store JSON as a blob and return its digest."""
+        return await asyncio.to_thread(self.home.blobs.put_json, value)
+
+    async def extend(self, log: Log, entries: list[dict[str, Any]]) -> Log:
+        """Return the log with `entries` at its end."""
+        return await asyncio.to_thread(append, self.home.blobs, log, entries)
+
+    async def read(self, log: Log, numbers: set[int]) -> list[dict[str, Any]]:
+        """Return the entries of `log` with these numbers (they count from 1), oldest first."""
+        if not numbers:
+            return []
+        entries = await asyncio.to_thread(newest, self.home.blobs, log, log["count"] - min(numbers) + 1)
+        return [entry for entry in entries if entry["number"] in numbers]
+
+    async def repeated(self, thread: str, log: Log, key: str) -> dict[str, Any] | None:
+        """Return the first attempt in `log` whose program has the novelty key, None when there is none."""
+        index = self._novelty.setdefault(thread, NoveltyIndex())
+        return await asyncio.to_thread(index.find, self.home.blobs, log, key)
+
+    async def solution(self, blob: str) -> Solution:
+        """Return a program."""
+        return await asyncio.to_thread(self.load_solution, blob)
+
+    async def evaluation(self, blob: str) -> Evaluation:
+        """Return an evaluation."""
+        return await asyncio.to_thread(self.load_evaluation, blob)
+
+    def load_solution(self, blob: str) -> Solution:
+        """Return a program; blocks."""
+        return Solution.model_validate(self.home.blobs.get_json(blob))
+
+    def load_evaluation(self, blob: str) -> Evaluation:
+        """Return an evaluation; blocks."""
+        return Evaluation.model_validate(self.home.blobs.get_json(blob))
+
+    def calls(self, thread: str, round_: int, cycle: int = 0, sample: int = 0) -> PaidCalls:
+        """Return the paid calls of one place in a search."""
+        return PaidCalls(self.home.ledger, self.home.blobs, thread, round_, cycle, sample)
+
+    def lap(self, thread: str) -> float:
+        """Return the seconds since the last lap of this thread in this process: 0 for the first."""
+        now = time.monotonic()
+        before = self._laps.get(thread, now)
+        self._laps[thread] = now
+        return now - before
+
+
+def language_of(config: SearchConfig, task: Task) -> Language:
+    """Return the language that programs are written in."""
+    return config.language if config.language is not None else next(iter(task.contracts))

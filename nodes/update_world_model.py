@@ -1,0 +1,70 @@
+"""update_world_model: the harness attaches evidence, the planner proposes edits, valid ones are committed."""
+
+from typing import Any
+
+from checkpoints.logs import Log
+from evaluators.task import Task
+from graph.calibration import calibrate
+from graph.config import SearchConfig
+from graph.cycles import Cycle, Result, evidence_of
+from graph.state import SearchState
+from graph.stopping import room
+from graph.transitions import settle
+from graph.world_model import WorldModel
+from nodes.accounts import add_calls
+from nodes.committing import Committed, commit, frontier_digest
+from nodes.planner import CycleReport, PlannerView
+from nodes.services import Services, language_of
+from nodes.telling import Tell
+
+
+async def update_world_model(services: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
+    """Return the tree after the ended cycles (all of them when the search stops), and the cycles that go on."""
+    config = await services.config(thread, state["config"])
+    model = await services.tree(state["tree"])
+    cycles = [Cycle.model_validate(cycle) for cycle in state["cycles"]]
+    stopping = state["stop"] is not None
+    done = [cycle for cycle in cycles if cycle.ended or stopping]
+    for cycle in done:
+        evidence = evidence_of(cycle, state["round"], model.goal)
+        model = settle(model, cycle.node, evidence, ended=bool(cycle.ended))
+        node = model.node(cycle.node)
+        tell("settled", cycle=cycle.id, node=node.id, status=node.status, gain=evidence.gain, ended=cycle.ended)
+    calls = services.calls(thread, state["round"])
+    committed = Committed(model, state["edits"], True, ())
+    if done and not stopping and not config.frozen_world_model:
+        task = await services.task(state["task"])
+        view = await _view(services, state, config, task, model, done)
+        proposal = await services.make_planner(config).revise(view, calls)
+        committed = await commit(services, model, proposal.batch, state["edits"], state["round"], proposal.note, tell)
+    return {
+        "tree": await services.save_tree(committed.model),
+        "frontier": frontier_digest(committed.model),
+        "cycles": [] if stopping else [cycle.model_dump(mode="json") for cycle in cycles if not cycle.ended],
+        "edits": committed.log,
+        "spend": add_calls(state["spend"], "planner", calls.spent),
+        "draws": [],
+    }
+
+
+async def _view(
+    services: Services, state: SearchState, config: SearchConfig, task: Task, model: WorldModel, done: list[Cycle]
+) -> PlannerView:
+    return PlannerView(
+        task=task,
+        language=language_of(config, task),
+        config=config,
+        model=model,
+        calibration=calibrate(model),
+        round=state["round"],
+        evaluations_left=room(state["spend"], config),
+        reports=await _reports(services, state["attempts"], done),
+        program=services.load_solution,
+        evaluation=services.load_evaluation,
+    )
+
+
+async def _reports(services: Services, attempts: Log, done: list[Cycle]) -> tuple[CycleReport, ...]:
+    wanted = {number for cycle in done for number in cycle.attempts}
+    found = {entry["number"]: Result.model_validate(entry["result"]) for entry in await services.read(attempts, wanted)}
+    return tuple(CycleReport(cycle, tuple(found[number] for number in cycle.attempts)) for cycle in done)
