@@ -16,7 +16,7 @@ _BY_SQLITE_CODE = {
     sqlite3.SQLITE_PERM: "{place} cannot be written: make it and its folder writable, " + _RESUME,
     sqlite3.SQLITE_FULL: "no space is left for {place}: free some, " + _RESUME,
     sqlite3.SQLITE_IOERR: "the disk failed under {place} ({text}): check the disk and its quota, " + _RESUME,
-    sqlite3.SQLITE_CANTOPEN: "{place} cannot be opened: check that its folder exists and is accessible",
+    sqlite3.SQLITE_CANTOPEN: "{place} cannot be opened: make it and its folder readable, and writable for a run",
     sqlite3.SQLITE_NOTADB: "{place} is no database of ksearch: choose another folder for the runs",
     sqlite3.SQLITE_CORRUPT: "{place} is damaged: restore it from a copy or choose another folder for the runs",
 }

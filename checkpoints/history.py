@@ -44,7 +44,7 @@ class Snapshot(Record):
     at: str = ""
     """When it was written, ISO 8601."""
     values: dict[str, Any] = {}
-    """The state."""
+    """The state as the checkpoint holds it: without results of a step that is only half done."""
     next: tuple[str, ...] = ()
     """Nodes that run next, one entry for each Send that is not done; empty when the graph has ended."""
     interrupts: tuple[Interrupt, ...] = ()

@@ -44,7 +44,7 @@ def child() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB, made writable or not with `mount_again`."""
+    """A file system of 1 MiB."""
     place = tmp_path / "small"
     place.mkdir()
     if os.geteuid() != 0:
@@ -54,7 +54,3 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"this system does not let us mount: {mounted.stderr.decode()}")
     yield place
     subprocess.run(["umount", place], check=True)
-
-
-def mount_again(place: Path, options: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
