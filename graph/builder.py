@@ -43,33 +43,49 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
     def state_node(work: StateNode) -> Any:
         async def node(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
             means, thread = await services(), _thread(runtime)
-            await means.presence.enter(thread, state)
-            update = await work(means, state, thread, _tell(runtime))
-            await means.presence.leave(thread, update)
+            async with means.presence.working(thread):
+                return await work(means, state, thread, _tell(runtime))
+
+        return node
+
+    def ending(work: StateNode) -> StateNode:
+        """Let go of the thread when the graph ends after this node."""
+
+        async def node(means: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
+            update = await work(means, state, thread, tell)
+            stop = update.get("stop", state.get("stop"))
+            if stop is not None:
+                await means.presence.ended(thread, stop)
             return update
 
         return node
 
-    async def start(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    async def start(means: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
+        return {**state, **await initialize(means, state, thread, tell)}
+
+    async def begin(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
         means, thread = await services(), _thread(runtime)
         opening = await opened(means, state, runtime.context, thread)
-        update = await initialize(means, {**state, **opening}, thread, _tell(runtime))
-        await means.presence.leave(thread, update)
-        return {**opening, **update}
+        async with means.presence.working(thread):
+            return await ending(start)(means, opening, thread, _tell(runtime))
 
     async def draw(state: Sample, *, runtime: Runtime[RunContext]) -> Command[Literal["evaluate"]]:
-        candidate = await instantiate_program(await services(), state, _thread(runtime), _tell(runtime))
+        means, thread = await services(), _thread(runtime)
+        async with means.presence.working(thread):
+            candidate = await instantiate_program(means, state, thread, _tell(runtime))
         return Command(goto=[Send("evaluate", candidate)])
 
     async def judge(state: Candidate, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
-        return await evaluate(await services(), state, _thread(runtime), _tell(runtime))
+        means, thread = await services(), _thread(runtime)
+        async with means.presence.working(thread):
+            return await evaluate(means, state, thread, _tell(runtime))
 
-    graph.add_node("initialize", start)
-    graph.add_node("select_action", state_node(select_action))
+    graph.add_node("initialize", begin)
+    graph.add_node("select_action", state_node(ending(select_action)))
     graph.add_node("instantiate_program", draw, input_schema=Sample, destinations=("evaluate",))
     graph.add_node("evaluate", judge, input_schema=Candidate)
     graph.add_node("check_stagnation", state_node(check_stagnation))
-    graph.add_node("update_world_model", state_node(update_world_model))
+    graph.add_node("update_world_model", state_node(ending(update_world_model)))
 
     graph.add_edge(START, "initialize")
     graph.add_conditional_edges("initialize", after_initialize)

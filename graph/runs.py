@@ -5,7 +5,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
@@ -115,8 +115,7 @@ async def _drive(
     snapshot = await graph.aget_state(where)
     if snapshot.next:
         status = "paused"
-    state: SearchState = snapshot.values
-    return status, state
+    return status, cast(SearchState, snapshot.values)
 
 
 async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: Thread) -> SearchState | None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from evaluators.evaluator import Evaluator
 from evaluators.solution import Language, Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
-from graph.state import Log, SearchState, TaskRef, TreeRef
+from graph.state import Log, Stop, TaskRef, TreeRef
 from graph.world_model import WorldModel
 from nodes.coder import Coder
 from nodes.novelty import NoveltyIndex
@@ -26,15 +27,15 @@ class Presence(Protocol):
     """Who is at work on a thread. The command line holds a thread around the graph, the server from within it."""
 
     async def begin(self, thread: str, task: str, config: str) -> None:
-        """A thread was begun by the graph itself."""
+        """Add a thread that was begun by the graph itself."""
         ...
 
-    async def enter(self, thread: str, state: SearchState) -> None:
-        """A node starts."""
+    def working(self, thread: str) -> AbstractAsyncContextManager[None]:
+        """Hold the thread while a node works on it; an error lets go of it."""
         ...
 
-    async def leave(self, thread: str, update: dict[str, Any]) -> None:
-        """A node has returned `update`."""
+    async def ended(self, thread: str, stop: Stop) -> None:
+        """Let go of a thread whose search has ended."""
         ...
 
 
@@ -44,10 +45,11 @@ class HeldOutside:
     async def begin(self, thread: str, task: str, config: str) -> None:
         """See `Presence`."""
 
-    async def enter(self, thread: str, state: SearchState) -> None:
+    def working(self, thread: str) -> AbstractAsyncContextManager[None]:
         """See `Presence`."""
+        return nullcontext()
 
-    async def leave(self, thread: str, update: dict[str, Any]) -> None:
+    async def ended(self, thread: str, stop: Stop) -> None:
         """See `Presence`."""
 
 

@@ -1,0 +1,58 @@
+# The verbs, the same for people and for CI: make install | run | test | lint | dev
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ARGS ?=
+
+.PHONY: install run test test-long lint format dev system clean
+
+install: $(VENV)/.dev
+
+# torch first and alone, so that the build chosen for it (CPU where pip offers one) is the one everything else uses.
+$(VENV)/.base: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ksearch needs Python 3.11 or newer: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt torch
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# A C++ compiler is all that the CPU tasks need from the system.
+system:
+	@command -v g++ >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq g++ >/dev/null; \
+	  else echo "g++ is missing: install it with your system's packages (Debian: sudo apt-get install g++)" >&2; fi; }
+
+# The quickstart: a real search on this machine's CPU; fails when it stays below 1.8x and says why.
+run: system $(VENV)/.base
+	$(BIN)/ksearch run softmax --require 1.8 $(ARGS)
+
+test: system $(VENV)/.dev
+	$(BIN)/python -m pytest -m 'not long' $(ARGS)
+
+test-long: system $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# LangGraph's development server on this machine: no key and no internet needed.
+dev: system $(VENV)/.dev
+	PYTHONPATH=. LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true \
+	  $(BIN)/langgraph dev --no-browser --no-reload --n-jobs-per-worker 4 $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .langgraph_api

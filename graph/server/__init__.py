@@ -1,0 +1,1 @@
+"""The search served by LangGraph: the graph factory for `langgraph dev`."""
