@@ -25,6 +25,7 @@ class BlobStore(Protocol):
         Raises:
             StoreError: the disk is full, read-only or broken; nothing half-written is ever visible.
         """
+        ...
 
     def get(self, digest: str) -> bytes:
         """Return the bytes stored under `digest`.
@@ -32,6 +33,7 @@ class BlobStore(Protocol):
         Raises:
             StoreError: they are missing, or are not what was stored; the message names the digest.
         """
+        ...
 
     def put_json(self, value: Any) -> str:
         """Store the canonical JSON of `value` and return its digest.
@@ -40,6 +42,7 @@ class BlobStore(Protocol):
             StoreError: as `put`.
             TypeError, ValueError: `value` is no JSON.
         """
+        ...
 
     def get_json(self, digest: str) -> Any:
         """Return the JSON value stored under `digest`.
@@ -47,6 +50,7 @@ class BlobStore(Protocol):
         Raises:
             StoreError: as `get`, or the bytes are no JSON.
         """
+        ...
 
     def sync(self) -> None:
         """Make everything stored so far survive a power failure, if the store promises that.
@@ -54,6 +58,7 @@ class BlobStore(Protocol):
         Raises:
             StoreError: the disk failed.
         """
+        ...
 
 
 class BlobFolder:

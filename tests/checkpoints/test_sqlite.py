@@ -202,6 +202,24 @@ async def test_a_full_database_says_so_loses_nothing_and_recovers(saver: SearchS
     await put(saver, 2, x=big)
 
 
+async def test_a_write_that_fails_half_way_leaves_nothing_for_the_next_one_to_commit(saver: SearchSaver) -> None:
+    await put(saver, 1, x="y")
+    await saver.conn.execute(
+        "CREATE TEMP TRIGGER refuse BEFORE INSERT ON writes WHEN new.channel = 'bad' "
+        "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    )
+    target: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "00000001"}}
+    results = await asyncio.gather(
+        saver.aput_writes(target, [("a", 1), ("bad", 2)], "task-1"),
+        saver.aput_writes(target, [("a", 1)], "task-2"),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [StoreError, type(None)]
+    latest = await saver.aget_tuple(config("t"))
+    assert latest is not None
+    assert latest.pending_writes == [("task-2", "a", 1)]
+
+
 async def test_a_locked_database_is_told_in_one_line(saver: SearchSaver, tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "ksearch.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -1,0 +1,71 @@
+"""The connection: whole transactions, and work that a cancellation does not undo."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from checkpoints.database import Database, open_database
+from evaluators.errors import StoreError
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    async with open_database(tmp_path / "ksearch.sqlite") as opened:
+        yield opened
+
+
+def add(connection: sqlite3.Connection, kind: str = "note") -> None:
+    connection.execute("INSERT INTO events SELECT 't', 1 + coalesce(max(seq), 0), ?, 'null', 0 FROM events", (kind,))
+
+
+def kinds(connection: sqlite3.Connection) -> list[str]:
+    return [kind for (kind,) in connection.execute("SELECT kind FROM events ORDER BY seq")]
+
+
+async def test_work_is_whole_or_not_at_all(database: Database) -> None:
+    def half(connection: sqlite3.Connection) -> None:
+        add(connection, "half")
+        raise LookupError("no second half")
+
+    def broken(connection: sqlite3.Connection) -> None:
+        add(connection, "broken")
+        connection.execute("INSERT INTO events VALUES ('t', 1, 'twice', 'null', 0)")
+
+    await database.run(add)
+    with pytest.raises(LookupError):
+        await database.run(half)
+    with pytest.raises(StoreError, match="UNIQUE constraint failed"):
+        await database.run(broken)
+    await database.run(add)
+    assert await database.run(kinds) == ["note", "note"]
+
+
+async def test_work_that_waits_its_turn_is_done_although_its_caller_is_cancelled(database: Database) -> None:
+    busy = asyncio.create_task(database.run(lambda connection: time.sleep(0.2)))
+    waiting = asyncio.create_task(database.run(add))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await busy
+    assert await database.run(kinds) == ["note"]
+
+
+async def test_work_handed_over_is_done_before_the_database_closes(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "ksearch.sqlite") as database:
+        tasks = [asyncio.create_task(database.run(add)) for _ in range(20)]
+        await asyncio.sleep(0)
+    async with open_database(tmp_path / "ksearch.sqlite") as database:
+        assert len(await database.run(kinds)) == 20
+    await asyncio.gather(*tasks)
+
+
+async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "ksearch.sqlite") as database:
+        pass
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        await database.run(add)
