@@ -4,19 +4,26 @@
     // ksearch: knob UNROLL = 1 | 2 | 4 ; Unroll the inner loop so that several loads are in flight
     #define UNROLL 1
 
-A knob's declaration is a comment line (any language: `//`, `#`, `--`, `;`, `*`); the next line that is no declaration
-of another knob and holds the name sets its value. The knob named `flags` sets the `ksearch: flags` line.
+A knob is declared on a comment line of its own (`//`, `#`, `--`, `;`, or inside `/* */`). The first line of code below
+that sets the name gives its value: `#define NAME value`, or an assignment (`NAME = value`, `NAME: int = value`,
+`constexpr int NAME = value;`, `f(NAME=value)`). The knob named `flags` sets the program's first `ksearch: flags` line.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from evaluators.errors import UsageError
 from evaluators.objective import Record
 from evaluators.solution import Solution
 
-_KNOB = re.compile(r"^\W*ksearch:\s*knob\s+(?P<name>\w+)\s*=\s*(?P<values>[^;]+?)\s*;\s*(?P<intent>\S.*?)\s*(\*/)?$")
-_FLAGS = re.compile(r"^\W*ksearch:\s*flags\s*=\s*(?P<flags>.*?)\s*(\*/)?$")
+_KNOB = re.compile(r"^\W*ksearch:\s*knob\s+(?P<name>\w+)\s*=\s*(?P<values>[^;]+?)\s*;\s*(?P<intent>\S.*?)\s*(\*/\s*)?$")
+_FLAGS = re.compile(r"^\W*ksearch:\s*flags\s*=\s*(?P<value>.*?)\s*(\*/\s*)?$")
+_COMMENT = re.compile(r"^\s*(//|/\*|\*|--|;|#(?!\s*define\b))")
+_ANNOTATION = r"(?:\s*:(?:[^=,;()\[\]]|\[[^\]]*\])*)?"
+_DEFINE_END = r"(?=\s*(?:$|//|/\*))"
+_ASSIGN_END = r"(?=\s*(?:$|[;,)#]|/\*))"
+"""What may stand behind an assigned value. No `//`: in Python it divides."""
 
 
 class Knob(Record):
@@ -31,54 +38,58 @@ class Knob(Record):
     """The value the program has now."""
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A knob and where its value stands: line (from 0), and columns from `start` up to `end`."""
+
+    knob: Knob
+    line: int
+    start: int
+    end: int
+
+
 def declared_flags(text: str) -> tuple[str, ...] | None:
     """Return the compiler flags that the program declares, None when it declares none."""
     for line in text.split("\n"):
         match = _FLAGS.match(line)
         if match:
-            return tuple(match["flags"].split())
+            return tuple(match["value"].split())
     return None
 
 
 def declared_knobs(text: str) -> dict[str, Knob]:
     """Return the program's knobs by name, in the order declared.
 
-    Raises UsageError, naming the line, for a knob declared twice, without a value line, or whose value is not one
-    of those it allows.
+    Raises UsageError, naming the line, for a knob declared twice, without a line that sets it, whose value is not one
+    of those it allows, or with values that are equal or cannot be told apart.
     """
-    lines = text.split("\n")
-    knobs: dict[str, Knob] = {}
-    for number, line in enumerate(lines):
-        match = _KNOB.match(line)
-        if match is None:
-            continue
-        name, values = match["name"], tuple(value.strip() for value in match["values"].split("|"))
-        if name in knobs or len(set(values)) != len(values) or "" in values:
-            raise UsageError(f"line {number + 1}: knob {name} is declared twice or repeats a value")
-        _, value = _value_line(lines, number, name, values)
-        knobs[name] = Knob(name=name, values=values, intent=match["intent"], value=value)
-    return knobs
+    return {name: place.knob for name, place in _places(text).items()}
 
 
 def settings(text: str) -> dict[str, str]:
-    """Return the value of every knob that the program declares."""
+    """Return the value of every knob that the program declares. Raises UsageError as `declared_knobs`."""
     return {name: knob.value for name, knob in declared_knobs(text).items()}
 
 
 def turn(text: str, changes: Mapping[str, str]) -> str:
     """Return the program's text with the knobs in `changes` set. Everything else stays to the letter.
 
-    Raises UsageError for a knob or a value that the program does not declare.
+    Raises UsageError for a knob or a value that the program does not declare, and as `declared_knobs`.
     """
-    lines = text.split("\n")
     for name, value in changes.items():
-        number, values = _declaration(lines, name)
-        if value not in values:
-            raise UsageError(f"knob {name} has no value {value!r}; it allows {', '.join(values)}")
-        at, old = _value_line(lines, number, name, values)
-        head, _, tail = lines[at].rpartition(old) if name == "flags" else _split_value(lines[at], name, old)
-        lines[at] = head + value + tail
-    return "\n".join(lines)
+        places = _places(text)
+        if name not in places:
+            known = f"it declares {', '.join(places)}" if places else "it declares none"
+            raise UsageError(f"the program declares no knob {name}; {known}")
+        place = places[name]
+        if value not in place.knob.values:
+            allowed = ", ".join(place.knob.values)
+            raise UsageError(f"line {place.line + 1}: knob {name} has no value {value!r}; it allows {allowed}")
+        lines = text.split("\n")
+        old = lines[place.line]
+        lines[place.line] = old[: place.start] + value + old[place.end :]
+        text = "\n".join(lines)
+    return text
 
 
 def turn_solution(solution: Solution, changes: Mapping[str, str]) -> Solution:
@@ -95,36 +106,68 @@ def turn_solution(solution: Solution, changes: Mapping[str, str]) -> Solution:
     )
 
 
-def _declaration(lines: list[str], name: str) -> tuple[int, tuple[str, ...]]:
+def _places(text: str) -> dict[str, _Place]:
+    lines = text.split("\n")
+    code = list(_code(lines))
+    places: dict[str, _Place] = {}
     for number, line in enumerate(lines):
         match = _KNOB.match(line)
-        if match and match["name"] == name:
-            return number, tuple(value.strip() for value in match["values"].split("|"))
-    raise UsageError(f"the program declares no knob {name}")
-
-
-def _value_line(lines: list[str], after: int, name: str, values: tuple[str, ...]) -> tuple[int, str]:
-    for number in range(after + 1, len(lines)):
-        if _KNOB.match(lines[number]):
+        if match is None:
             continue
-        if name == "flags":
-            match = _FLAGS.match(lines[number])
-            if match and match["flags"] in values:
-                return number, match["flags"]
+        name, values = match["name"], tuple(value.strip() for value in match["values"].split("|"))
+        if name in places:
+            raise UsageError(f"line {number + 1}: knob {name} is declared twice")
+        _check_values(f"line {number + 1}: knob {name}", values)
+        at, start, end = _flags_span(lines, number) if name == "flags" else _span(code, number, name, values)
+        value = lines[at][start:end]
+        if value not in values:
+            raise UsageError(f"line {at + 1}: knob {name} is {value!r}; it allows {', '.join(values)}")
+        knob = Knob(name=name, values=values, intent=match["intent"], value=value)
+        places[name] = _Place(knob, at, start, end)
+    return places
+
+
+def _check_values(where: str, values: tuple[str, ...]) -> None:
+    if "" in values or len(set(values)) != len(values):
+        raise UsageError(f"{where} has an empty value, or the same one twice")
+    for value in values:
+        longer = re.compile(re.escape(value) + r"\s*([,;)#]|//|/\*)")
+        clash = next((other for other in values if longer.match(other)), None)
+        if clash is not None:
+            raise UsageError(f"{where}: in a line of code, {value!r} cannot be told from {clash!r}")
+
+
+def _code(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of every line that is not just a comment."""
+    inside = False
+    for number, line in enumerate(lines):
+        if inside:
+            inside = "*/" not in line
+        elif _COMMENT.match(line) or _KNOB.match(line):
+            inside = line.lstrip().startswith("/*") and "*/" not in line
         else:
-            for value in sorted(values, key=len, reverse=True):
-                if _split_value(lines[number], name, value)[1]:
-                    return number, value
-        if name == "flags" and match is None:
+            yield number, line
+
+
+def _span(code: list[tuple[int, str]], declared: int, name: str, values: tuple[str, ...]) -> tuple[int, int, int]:
+    """Return line and columns of the value in the first line of code below `declared` that sets `name`."""
+    choices = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
+    define = re.compile(rf"^\s*#\s*define\s+{name}\s+(?P<value>{choices}){_DEFINE_END}")
+    assign = re.compile(rf"^.*?\b{name}{_ANNOTATION}\s*=\s*(?P<value>{choices}){_ASSIGN_END}")
+    other = re.compile(rf"^(?:\s*#\s*define\s+{name}\s+|.*?\b{name}{_ANNOTATION}\s*=(?!=)\s*)(?P<value>.*?)\s*$")
+    for number, line in code:
+        if number <= declared or name not in line:
             continue
-        if name == "flags" or re.search(rf"\b{name}\b", lines[number]):
-            break
-    raise UsageError(f"line {after + 1}: knob {name} is not followed by a line that sets one of {', '.join(values)}")
+        match = define.match(line) or assign.match(line) or other.match(line)
+        if match:
+            return number, match.start("value"), match.end("value")
+    raise UsageError(f"line {declared + 1}: knob {name} is not followed by a line that sets it")
 
 
-def _split_value(line: str, name: str, value: str) -> tuple[str, str, str]:
-    pattern = (
-        rf"^(?P<head>.*?\b{re.escape(name)}\b(?:\s*:[^=]*)?\s*=?\s*){re.escape(value)}(?P<tail>\s*(?:[;,)#/].*)?)$"
-    )
-    match = re.match(pattern, line)
-    return (match["head"], value, match["tail"]) if match else (line, "", "")
+def _flags_span(lines: list[str], declared: int) -> tuple[int, int, int]:
+    """Return line and columns of the first flags line's value: the one that `declared_flags` reads."""
+    for number, line in enumerate(lines):
+        match = _FLAGS.match(line)
+        if match:
+            return number, match.start("value"), match.end("value")
+    raise UsageError(f"line {declared + 1}: knob flags needs a line `ksearch: flags = ...`")

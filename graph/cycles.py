@@ -81,10 +81,11 @@ def fold(cycle: Cycle, results: Mapping[int, Result], config: SearchConfig, goal
     """Return the cycle after one round's results (attempt number -> result, in Send order).
 
     An improvement is a passing sample that beats the cycle's own best by more than `margin`; the first pass counts.
+    Samples are counted one by one, but a cycle ends only between rounds: what a round has paid for is taken in whole.
     """
     for number, result in results.items():
         cycle = _fold_one(cycle, number, result, goal, margin)
-    return _replaced(cycle, ended=_end(cycle, config))
+    return _replaced(cycle, ended=_end(cycle, config, final=any(result.final for result in results.values())))
 
 
 def _fold_one(cycle: Cycle, number: int, result: Result, goal: Goal, margin: float) -> Cycle:
@@ -111,11 +112,10 @@ def _fold_one(cycle: Cycle, number: int, result: Result, goal: Goal, margin: flo
     return _replaced(cycle, **changes)
 
 
-def _end(cycle: Cycle, config: SearchConfig) -> str:
-    last = cycle.last
-    if cycle.rule is not None and last is not None and last.rule is not None:
+def _end(cycle: Cycle, config: SearchConfig, *, final: bool) -> str:
+    if cycle.rule is not None:
         return f"integrity rule {cycle.rule} fired"
-    if last is not None and last.final:
+    if final:
         return "the coder has nothing further to try"
     if cycle.streak >= config.stagnation:
         return f"{cycle.streak} samples in a row brought no improvement"
@@ -154,5 +154,4 @@ def _cause(cycle: Cycle) -> str:
 
 
 def _replaced(cycle: Cycle, **changes: Any) -> Cycle:
-    fields = {name: getattr(cycle, name) for name in Cycle.model_fields}
-    return Cycle(**{**fields, **changes})
+    return Cycle.model_validate({**dict(cycle), **changes})

@@ -55,7 +55,7 @@ class Evidence(Record):
     settings: dict[str, str] = {}
     """Knob values of the best program."""
     cut_short: bool = False
-    """The budget ended the cycle before it was settled: no verdict on the intent when nothing has passed."""
+    """The search stopped before the cycle had ended: no verdict on the intent when nothing has passed."""
     cause: str = ""
     """Why no program passed, in one line."""
     rule: str | None = None
