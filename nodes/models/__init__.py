@@ -1,0 +1,1 @@
+"""Chat models: what planner and coder ask, made from one string."""
