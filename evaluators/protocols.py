@@ -1,7 +1,13 @@
-"""Timing protocols: their names, and what counts as a tie under them."""
+"""Timing protocols: names, and the margin within which two programs are tied (standard library only)."""
+
+from collections.abc import Mapping
 
 CPU_ABBA = "cpu-abba-1"
-"""One thread, baseline and candidate alternating ABBA, ratio of minimum CPU times, fresh-process estimates."""
+"""One thread; baseline and programs in sibling processes, taken in turn; ratio of minimum processor times; at least
+five fresh-process estimates. Described in docs/adr/0003-baseline-in-a-sibling-process.md."""
 
 TIE_MARGIN = 0.03
-"""Differences of at most this share are ties: what two measurements of equal programs may differ by."""
+"""Two programs whose ratio is within this share of 1 are tied: the spread of single estimates under load."""
+
+TIE_MARGINS: Mapping[str, float] = {CPU_ABBA: TIE_MARGIN}
+"""Protocol -> tie margin."""

@@ -1,0 +1,180 @@
+"""The evaluator of this machine: CPU programs, judged by a supervisor process."""
+
+import asyncio
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluators.errors import InfrastructureError, TaskError
+from evaluators.evaluation import Comparison, Effort, Environment, Evaluation
+from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
+from evaluators.solution import Solution
+from evaluators.task import Task
+
+MEMORY_BYTES = 4 << 30
+_ATTEMPTS = 3
+_LINE_BYTES = 64 << 20
+_CLOSE_S = 10.0
+
+
+class LocalEvaluator:
+    """Judges CPU programs in confined processes of this machine, one job at a time. Use it from one event loop."""
+
+    def __init__(
+        self, scratch: Path | None = None, *, memory_bytes: int = MEMORY_BYTES, rules_off: Sequence[str] = ()
+    ) -> None:
+        """Nothing starts until the first job.
+
+        Args:
+            scratch: Folder for private working folders, which are removed again (default: the system's temporary
+                folder). Other users must be able to reach it, or programs keep this user's identity.
+            memory_bytes: What a program may allocate.
+            rules_off: Integrity rules not to apply, for tests of the rules; every evaluation notes them.
+        """
+        self._scratch, self._memory_bytes, self._rules_off = scratch, memory_bytes, tuple(rules_off)
+        self._folder: Path | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._busy = asyncio.Lock()
+
+    async def evaluate(
+        self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None
+    ) -> Evaluation:
+        """Build, check and (by `effort`) time `solution`; with `rival`, interleave the two and fill versus_rival.
+
+        Raises InfrastructureError when the machinery fails three times or the compiler is missing, TaskError when
+        the task cannot be run here.
+        """
+        programs = [solution] if rival is None else [solution, rival]
+        answer = await self._run(task, programs, effort)
+        return evaluation(task, programs, effort, answer)
+
+    async def compare(self, task: Task, solutions: Sequence[Solution], effort: Effort) -> Comparison:
+        """Check every program and time those that pass in one interleaved run. Raises as `evaluate`."""
+        return comparison(task, list(solutions), effort, await self._run(task, solutions, effort))
+
+    async def environment(self) -> Environment:
+        """Return what figures measured here depend on. Raises InfrastructureError."""
+        answer = await self._ask({"op": "environment"})
+        return Environment(**answer["environment"])
+
+    async def close(self) -> None:
+        """End the processes that this evaluator started and remove its scratch folder. It can be used again."""
+        async with self._busy:
+            await self._stop()
+
+    async def _run(self, task: Task, programs: Sequence[Solution], effort: Effort) -> dict[str, Any]:
+        reject_unsupported(task, programs)
+        return await self._ask({"op": "run", "job": job_data(task, programs, effort, self._rules_off)})
+
+    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the supervisor's answer; a failed supervisor is replaced, at most twice."""
+        problem = ""
+        async with self._busy:
+            for _ in range(_ATTEMPTS):
+                answer = await self._ask_once(request)
+                error = answer.get("error")
+                if error is None:
+                    return answer
+                if error["kind"] == "task":
+                    raise TaskError(error["message"])
+                problem = error["message"]
+                await self._stop()
+                if error["kind"] == "setup":
+                    break
+        raise InfrastructureError(problem)
+
+    async def _ask_once(self, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._process if self._process is not None else await self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            await process.stdin.drain()
+            line = await process.stdout.readline()
+        except (BrokenPipeError, ConnectionResetError):
+            line = b""
+        except asyncio.CancelledError:
+            await asyncio.shield(self._stop())
+            raise
+        if not line:
+            code = await process.wait()
+            return {"error": {"kind": "harness", "message": f"the supervisor ended ({code}): {self._log_tail()}"}}
+        return dict(json.loads(line))
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        self._folder = Path(tempfile.mkdtemp(prefix="ksearch-", dir=self._scratch))
+        library = _copy_worker(self._folder / "library")
+        with (self._folder / "supervisor.log").open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-S", "-P", "-m", "evaluators.worker.supervisor", str(self._folder), str(self._memory_bytes)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                cwd=self._folder,
+                env=_environment(library),
+                limit=_LINE_BYTES,
+                start_new_session=True,
+            )
+        return self._process
+
+    async def _stop(self) -> None:
+        process, folder = self._process, self._folder
+        self._process = self._folder = None
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                await asyncio.wait_for(process.wait(), _CLOSE_S)
+            except TimeoutError:
+                os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _log_tail(self) -> str:
+        log = self._folder / "supervisor.log" if self._folder is not None else None
+        text = log.read_text(errors="replace").strip() if log is not None and log.is_file() else ""
+        return text[-800:] or "no output"
+
+
+def _copy_worker(folder: Path) -> Path:
+    """Copy the worker's modules to where the supervisor sees nothing else of this package."""
+    package = folder / "evaluators" / "worker"
+    package.mkdir(parents=True)
+    (folder / "evaluators" / "__init__.py").write_text('"""Private copy."""\n')
+    for module in (Path(__file__).parent / "worker").glob("*.py"):
+        shutil.copyfile(module, package / module.name)
+    return folder
+
+
+def _environment(library: Path) -> dict[str, str]:
+    """Return the supervisor's whole environment: where the compiler and torch are, nothing of the user's."""
+    places = [str(library)]
+    for name in ("torch", "numpy"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise InfrastructureError(f"{name} is not installed: pip install {name}")
+        place = str(Path(spec.origin).parent.parent)
+        if place not in places:
+            places.append(place)
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": os.pathsep.join(places),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": tempfile.gettempdir(),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    if "LD_LIBRARY_PATH" in os.environ:
+        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+    return environment

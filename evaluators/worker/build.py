@@ -1,0 +1,121 @@
+"""Turning a program's files into something a runner can load. Compilers run confined like the programs themselves."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from evaluators.worker import flags as flag_rules
+from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.forge import Forge
+from evaluators.worker.job import Program
+from evaluators.worker.sandbox import NOBODY, Plan
+from evaluators.worker.status import Status
+
+BUILD_S = 60
+_MEMORY_BYTES = 8 << 30
+_FILE_BYTES = 512 << 20
+_PROCESSES = 64
+_OUTPUT_BYTES = 1 << 20
+_SOURCES = (".cpp", ".cc", ".cxx", ".c")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program that is ready to load. `binding` `baseline` has no path: its source is handed over in memory."""
+
+    path: str
+    folder: str
+    entry_point: str
+    binding: str
+    seconds: float
+    log: str = ""
+
+
+def compiler() -> str:
+    """Return the path of the C++ compiler. Raises HarnessFault when there is none."""
+    found = shutil.which("g++")
+    if found is None:
+        raise HarnessFault("g++ was not found: install it (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++)")
+    return found
+
+
+@lru_cache(maxsize=1)
+def compiler_version() -> str:
+    """Return the compiler's name and version, empty when there is none."""
+    found = shutil.which("g++")
+    if found is None:
+        return ""
+    run = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    return run.stdout.split("\n")[0].strip()
+
+
+def build(program: Program, forge: Forge, folder: Path, drop_user: bool) -> Built:
+    """Write the program's files below `folder` (new, private) and compile them where its language needs it.
+
+    Raises CandidateFailure (build_error) with the compiler's first errors, HarnessFault without a compiler.
+    """
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name, text in program.files.items():
+        (source / name).write_text(text)
+    if program.language != "cpp":
+        return Built(str(source / program.main_file), str(source), program.entry_point, program.binding, 0.0)
+    bad = flag_rules.refused(program.flags)
+    if bad:
+        raise CandidateFailure(Status.BUILD_ERROR, f"compiler flag {bad[0]} is not allowed")
+    output = folder / "output"
+    output.mkdir()
+    give_away(output, drop_user)
+    started = time.monotonic()
+    log = _compile(program, forge, source, output, drop_user)
+    seconds = time.monotonic() - started
+    return Built(str(output / "program.so"), str(output), program.entry_point, program.binding, seconds, log)
+
+
+def give_away(folder: Path, drop_user: bool) -> None:
+    """Make `folder` the unprivileged user's where one is used."""
+    if drop_user and os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+
+
+def _compile(program: Program, forge: Forge, source: Path, output: Path, drop_user: bool) -> str:
+    path = compiler()
+    library = output / "program.so"
+    files = [str(source / name) for name in program.files if name.endswith(_SOURCES)]
+    argv = [path, *program.flags, "-shared", "-fPIC", "-o", str(library), *files]
+    readable = (str(source), str(Path(path).resolve().parent.parent), sys.prefix)
+    plan = Plan(str(output), readable, True, _MEMORY_BYTES, BUILD_S, _FILE_BYTES, _PROCESSES, drop_user)
+    child = forge.start(plan, _OUTPUT_BYTES, argv)
+    try:
+        code = child.wait_exit(time.monotonic() + BUILD_S)
+        log = child.output()
+    except CandidateFailure as failure:
+        message = f"compiling took more than {BUILD_S} s" if failure.status is Status.TIMEOUT else failure.message
+        raise CandidateFailure(Status.BUILD_ERROR, message, log=_trim(failure.log, source)) from failure
+    finally:
+        child.end()
+    if "No space left on device" in log:
+        raise HarnessFault("the compiler ran out of disk space in the scratch folder")
+    if code != 0 or not library.is_file():
+        raise CandidateFailure(Status.BUILD_ERROR, _first_error(log, code, source), log=_trim(log, source))
+    return _trim(log, source)
+
+
+def _first_error(log: str, code: int, source: Path) -> str:
+    for line in log.split("\n"):
+        if re.search(r"\b(error|undefined reference)\b", line):
+            return line.replace(f"{source}/", "")[:500]
+    return f"the compiler ended with code {code}"
+
+
+def _trim(log: str, source: Path, lines: int = 40) -> str:
+    kept = log.replace(f"{source}/", "").strip().split("\n")
+    if len(kept) > lines:
+        kept = [*kept[:lines], f"... {len(kept) - lines} more lines"]
+    return "\n".join(kept)[:6000]

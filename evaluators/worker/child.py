@@ -1,0 +1,219 @@
+"""The supervisor's side of one confined process: requests, deadlines, its clock, its end."""
+
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import time
+from typing import Any, NoReturn, Protocol
+
+from evaluators.worker import descendants, wire
+from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.rules import CHANNEL
+from evaluators.worker.status import Status
+
+_END_S = 10.0
+_EXIT_REPORT_S = 2.0
+
+
+class Reaper(Protocol):
+    """Whoever forked the process and collects it."""
+
+    def exit_of(self, identity: int, patience_s: float) -> int | None:
+        """Return how the process ended (negative: the signal), None when it has not within `patience_s`."""
+        ...
+
+    def end(self, identity: int) -> None:
+        """Kill the process and all that it started; return when they are gone."""
+        ...
+
+
+class Child:
+    """One confined process. Not reusable after `end`."""
+
+    def __init__(
+        self,
+        identity: int,
+        control: socket.socket,
+        output: int,
+        lifeline: socket.socket | None,
+        reaper: Reaper,
+        output_bytes: int,
+    ) -> None:
+        """Take over the supervisor's ends. `lifeline` None: no PID namespace holds the process."""
+        self.identity = identity
+        self._control, self._output, self._lifeline, self._reaper = control, output, lifeline, reaper
+        self._output_cap, self._captured = output_bytes, bytearray()
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(output, select.POLLIN)
+        self._ended = False
+        self.holder = 0
+        self.pid = 0
+        self.layers: tuple[str, ...] = ()
+
+    def hello(self, patience_s: float) -> None:
+        """Wait until the process is confined. Raises HarnessFault when it does not come up."""
+        if self._lifeline is not None:
+            self._lifeline.settimeout(patience_s)
+            self.holder = wire.receive(self._lifeline).pid
+        message = self._next(time.monotonic() + patience_s)
+        if message is None or not message.data:
+            raise HarnessFault(f"a confined process did not start: {self.output() or 'no output'}")
+        self.pid, self.layers = message.pid, tuple(json.loads(message.data)["layers"])
+
+    def request(self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None) -> dict[str, Any]:
+        """Make a request and return the data of its answer. Raises CandidateFailure."""
+        nonce = secrets.token_bytes(wire.NONCE_BYTES)
+        return self._exchange(wire.pack_json(op, nonce, body), nonce, deadline, fds or [])
+
+    def call(self, case: int, slots: list[int], deadline: float, op: int = wire.CALL) -> None:
+        """Have the program called on `slots`, in this order; returns at its answer. Raises CandidateFailure."""
+        nonce = secrets.token_bytes(wire.NONCE_BYTES)
+        self._exchange(wire.pack_call(op, nonce, case, slots), nonce, deadline, [])
+
+    def cpu_ns(self) -> int:
+        """Return the processor time that all threads of the process have used, nanoseconds."""
+        return time.clock_gettime_ns((~self.pid << 3) | 2)
+
+    def others(self) -> int:
+        """Return how many processes besides the runner are alive in its sandbox."""
+        inside = descendants.below(self.pid)
+        if self.holder:
+            inside |= descendants.in_namespace_of(self.holder) - {self.holder, self.pid}
+        return len(inside)
+
+    def output(self) -> str:
+        """Return what the program has printed so far, bounded."""
+        return self._captured[-self._output_cap :].decode(errors="replace")
+
+    def wait_exit(self, deadline: float) -> int:
+        """Wait until the process has ended and return how (negative: the signal). Raises CandidateFailure."""
+        while True:
+            message = self._next(deadline)
+            if message is None:
+                raise CandidateFailure(Status.TIMEOUT, "no end in time", log=self.output())
+            if not message.data:
+                self._drain_rest(deadline)
+                code = self._reaper.exit_of(self.identity, max(0.0, deadline - time.monotonic()))
+                if code is None:
+                    raise CandidateFailure(Status.TIMEOUT, "no end in time", log=self.output())
+                return code
+
+    def end(self) -> None:
+        """Kill the process and everything in its sandbox; return when all of it is gone. Raises HarnessFault."""
+        if self._ended:
+            return
+        self._ended = True
+        if self.holder:
+            handle = os.pidfd_open(self.holder)
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            gone = select.select([handle], [], [], _END_S)[0]
+            os.close(handle)
+            if not gone:
+                raise HarnessFault(f"a confined process survives SIGKILL for {_END_S:.0f} s")
+        else:
+            self._reaper.end(self.identity)
+        self._drain_now()
+        self._control.close()
+        os.close(self._output)
+        if self._lifeline is not None:
+            self._lifeline.close()
+
+    def abandon(self) -> None:
+        """Send the kill without waiting for its effect."""
+        if not self._ended and self.holder:
+            os.kill(self.holder, signal.SIGKILL)
+
+    def _exchange(self, message: bytes, nonce: bytes, deadline: float, fds: list[int]) -> dict[str, Any]:
+        try:
+            socket.send_fds(self._control, [message], fds)
+        except (BrokenPipeError, ConnectionResetError):
+            self._gone()
+        answer = self._next(deadline)
+        if answer is None:
+            raise CandidateFailure(Status.TIMEOUT, "no answer in time", log=self.output())
+        if not answer.data:
+            self._gone()
+        return self._accept(answer, nonce)
+
+    def _accept(self, answer: wire.Received, nonce: bytes) -> dict[str, Any]:
+        head, body = answer.data[: wire.NONCE_BYTES], answer.data[wire.NONCE_BYTES :]
+        wire.close_all(answer.fds)
+        if head != nonce or answer.pid != self.pid:
+            self._forged("an answer came that the runner did not give")
+        if not body:
+            return {}
+        try:
+            reply = json.loads(body)
+            if "status" not in reply:
+                return dict(reply)
+            failure = CandidateFailure(
+                Status(reply["status"]), str(reply["message"])[:1000], rule=reply["rule"], log=str(reply["log"])[:4000]
+            )
+        except (ValueError, KeyError, TypeError):
+            self._forged("an answer came that the runner cannot have given")
+        if (failure.status is Status.INTEGRITY) != (failure.rule is not None):
+            self._forged("an answer came that the runner cannot have given")
+        raise failure
+
+    def _forged(self, message: str) -> NoReturn:
+        raise CandidateFailure(Status.INTEGRITY, message, rule=CHANNEL, log=self.output())
+
+    def _gone(self) -> NoReturn:
+        code = self._reaper.exit_of(self.identity, _EXIT_REPORT_S)
+        self._drain_now()
+        if code is None:
+            self._forged("the program closed the runner's channel")
+        raise crash(code, self.output())
+
+    def _next(self, deadline: float) -> wire.Received | None:
+        """Return the next control message (empty data: closed), None at the deadline; drain output meanwhile."""
+        while True:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return None
+            ready = {fd for fd, _ in self._poll.poll(remaining * 1000)}
+            if self._control.fileno() in ready:
+                try:
+                    return wire.receive(self._control)
+                except ConnectionResetError:
+                    return wire.Received(b"", 0, [])
+            if self._output in ready:
+                self._drain()
+
+    def _drain(self) -> None:
+        data = os.read(self._output, 65536)
+        if not data:
+            self._poll.unregister(self._output)
+        self._captured += data
+        if len(self._captured) > self._output_cap:
+            message = f"printed more than {self._output_cap // 1024} KiB"
+            raise CandidateFailure(Status.OUTPUT_LIMIT, message, log=self.output()[:2000])
+
+    def _drain_rest(self, deadline: float) -> None:
+        while time.monotonic() < deadline and select.select([self._output], [], [], deadline - time.monotonic())[0]:
+            data = os.read(self._output, 65536)
+            if not data:
+                return
+            self._captured = (self._captured + data)[: self._output_cap]
+
+    def _drain_now(self) -> None:
+        while select.select([self._output], [], [], 0)[0]:
+            data = os.read(self._output, 65536)
+            self._captured = (self._captured + data)[: self._output_cap]
+            if not data or len(self._captured) >= self._output_cap:
+                return
+
+
+def crash(code: int, output: str) -> CandidateFailure:
+    """Return the failure of a process that ended by itself with `code` (negative: the signal)."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        if "std::bad_alloc" in output:
+            return CandidateFailure(Status.OUT_OF_MEMORY, f"std::bad_alloc, ended by {name}", log=output)
+        hint = " (out of processor time or memory)" if -code == signal.SIGKILL else ""
+        return CandidateFailure(Status.CRASHED, f"ended by {name}{hint}", log=output)
+    return CandidateFailure(Status.CRASHED, f"exited with code {code} before it answered", log=output)

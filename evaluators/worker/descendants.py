@@ -1,0 +1,91 @@
+"""Processes by parentage, read from /proc."""
+
+import os
+import signal
+import time
+from collections import defaultdict
+
+
+def below(root: int) -> set[int]:
+    """Return the living descendants of process `root` (zombies left out)."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            state, parent = _state_and_parent(int(name))
+            if state not in ("Z", "X", ""):
+                children[parent].append(int(name))
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        for child in children[waiting.pop()]:
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def kill_below(root: int, keep: set[int], patience_s: float = 2.0) -> None:
+    """Kill every descendant of `root` that is neither in `keep` nor below one of those, until none is left.
+
+    Raises TimeoutError when some outlive `patience_s`.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        stray = below(root) - keep
+        for kept in keep:
+            stray -= below(kept)
+        if not stray:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {sorted(stray)} survive SIGKILL")
+        for pid in stray:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.005)
+
+
+def threads(pid: int) -> int:
+    """Return how many threads a process has, 0 when it is gone."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def descriptors(pid: int) -> int | None:
+    """Return how many files a process holds open, None when we may not look."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+
+
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", 0
+    return fields[0].decode(), int(fields[1])
+
+
+def in_namespace_of(pid: int) -> set[int]:
+    """Return the living processes in the PID namespace of process `pid`, itself included."""
+    try:
+        wanted = os.readlink(f"/proc/{pid}/ns/pid")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return set()
+    found = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and _namespace(int(name)) == wanted and _state_and_parent(int(name))[0] not in ("Z", "X", ""):
+            found.add(int(name))
+    return found
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return ""

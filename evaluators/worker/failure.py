@@ -1,0 +1,20 @@
+"""What can go wrong below the evaluation record, by whose fault it is."""
+
+from evaluators.worker.status import Status
+
+
+class CandidateFailure(Exception):
+    """The candidate failed: becomes its verdict."""
+
+    def __init__(self, status: Status, message: str, *, rule: str | None = None, log: str = "") -> None:
+        """Keep what becomes the verdict; `rule` exactly when `status` is `integrity`."""
+        super().__init__(message)
+        self.status, self.message, self.rule, self.log = status, message, rule, log
+
+
+class TaskFault(Exception):
+    """The task is wrong: its reference raises, or returns something other than the task declares."""
+
+
+class HarnessFault(Exception):
+    """The machinery failed: retried on a fresh supervisor, never shown as a candidate's fault."""

@@ -1,0 +1,131 @@
+"""The task's reference, in the trusted process: makes secret inputs and knows the right answers."""
+
+import secrets
+import signal
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from evaluators.worker.calls import DTYPES
+from evaluators.worker.failure import TaskFault
+from evaluators.worker.job import Argument, Case, TaskSpec
+
+Bytes = npt.NDArray[np.uint8]
+_SCALAR_TYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64}
+
+
+@dataclass(frozen=True)
+class Example:
+    """One secret input of one case with its right answer."""
+
+    inputs: dict[str, Bytes]
+    """Input name -> its bytes (a scalar: one item)."""
+    expected: dict[str, torch.Tensor]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        inputs = sum(data.nbytes for data in self.inputs.values())
+        return inputs + sum(tensor.nbytes for tensor in self.expected.values())
+
+
+class Oracle:
+    """A task's reference module. Raises TaskFault when it does not fit its task."""
+
+    def __init__(self, task: TaskSpec) -> None:
+        """Load the reference's source."""
+        self._task = task
+        module = types.ModuleType("reference")
+        with _blame(task, "its source", task.timeout_s):
+            exec(compile(task.reference, "reference.py", "exec"), vars(module))
+        self._names = vars(module)
+        self._inputs, self._reference = self._function("inputs"), self._function("reference")
+
+    def example(self, case: Case) -> Example:
+        """Return a new secret input (its seed comes from the operating system) with its right answer."""
+        seed = secrets.randbits(62)
+        torch.manual_seed(seed)
+        with _blame(self._task, f"inputs() for {case.name}", self._task.timeout_s):
+            made = self._inputs(dict(case.axes), dict(case.params), seed)
+        values = self._named(made, self._task.inputs, "inputs()")
+        inputs = {argument.name: self._bytes(values[argument.name], argument, case) for argument in self._task.inputs}
+        with _blame(self._task, f"reference() for {case.name}", self._task.timeout_s), torch.no_grad():
+            answer = self._reference(**values)
+        if not isinstance(answer, dict):
+            answer = answer if isinstance(answer, (tuple, list)) else (answer,)
+            answer = dict(zip((argument.name for argument in self._task.outputs), answer, strict=False))
+        outputs = self._named(answer, self._task.outputs, "reference()")
+        for argument in self._task.outputs:
+            self._check(outputs[argument.name], argument, case, "reference()")
+        expected = {name: tensor.detach().clone() for name, tensor in outputs.items()}
+        return Example(inputs, expected)
+
+    def floor(self, case: Case) -> tuple[int, int] | None:
+        """Return the least bytes moved and operations done for `case`, None when the task does not say."""
+        if "floor" not in self._names:
+            return None
+        with _blame(self._task, "floor()", self._task.timeout_s):
+            floor = self._names["floor"](dict(case.axes))
+            return int(floor.get("bytes", 0)), int(floor.get("operations", 0))
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        function = self._names.get(name)
+        if not callable(function):
+            raise TaskFault(f"task {self._task.name}: reference.py defines no function {name}")
+        return function  # type: ignore[no-any-return]
+
+    def _named(self, values: Any, arguments: tuple[Argument, ...], what: str) -> dict[str, Any]:
+        names = [argument.name for argument in arguments]
+        if not isinstance(values, dict) or set(values) != set(names):
+            got = sorted(values) if isinstance(values, dict) else type(values).__name__
+            raise TaskFault(f"task {self._task.name}: {what} gave {got}, the task declares {sorted(names)}")
+        return {name: values[name] for name in names}
+
+    def _bytes(self, value: Any, argument: Argument, case: Case) -> Bytes:
+        if argument.shape is None:
+            return np.array([value], dtype=_SCALAR_TYPES[argument.dtype]).view(np.uint8)
+        self._check(value, argument, case, "inputs()")
+        return tensor_bytes(value).copy()
+
+    def _check(self, value: Any, argument: Argument, case: Case, what: str) -> None:
+        shape = tuple(case.axes[axis] for axis in argument.shape or ())
+        if not isinstance(value, torch.Tensor) or tuple(value.shape) != shape or value.dtype != DTYPES[argument.dtype]:
+            got = f"{value.dtype} {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            wanted = f"{DTYPES[argument.dtype]} {list(shape)}"
+            raise TaskFault(f"task {self._task.name}: {what} gave {argument.name} as {got}, declared is {wanted}")
+
+
+def tensor_bytes(tensor: torch.Tensor) -> Bytes:
+    """Return a tensor's elements as bytes (shared with it when it is contiguous)."""
+    flat = tensor.detach().contiguous().view(-1).view(torch.uint8)
+    return flat.numpy()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _blame(task: TaskSpec, what: str, limit_s: float) -> Iterator[None]:
+    """Turn whatever the reference raises, and taking longer than `limit_s`, into a TaskFault."""
+    timed = threading.current_thread() is threading.main_thread()
+
+    def expired(number: int, frame: object) -> None:
+        raise TimeoutError(f"took more than {limit_s:.0f} s")
+
+    if timed:
+        previous = signal.signal(signal.SIGALRM, expired)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    except TaskFault:
+        raise
+    except Exception as error:
+        raise TaskFault(f"task {task.name}: {what} failed: {type(error).__name__}: {error}") from error
+    finally:
+        if timed:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)

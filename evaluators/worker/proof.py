@@ -1,0 +1,137 @@
+"""Keeps watch over the timed calls of one program on one case: which slot holds what, and whether all of it was right."""
+
+import secrets
+
+from evaluators.worker import rules
+from evaluators.worker.arena import Arena, random_output_offsets, same_bytes
+from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.job import TaskSpec
+from evaluators.worker.judge import judge
+from evaluators.worker.oracle import Bytes, Example
+from evaluators.worker.session import Window
+from evaluators.worker.status import Status
+
+_SAMPLES = 32
+_IDLE_NS_PER_WINDOW = 60_000
+_IDLE_NS = 1_000_000
+_IDLE_SHARE = 0.1
+_COLLECT_BYTES_PER_NS = 0.25
+_COLLECT_NS = 300_000
+
+Proven = dict[int, dict[str, Bytes]]
+"""Identity of an example -> the bytes of outputs that one program gave for it and that were found right."""
+
+
+class Proof:
+    """Deals slots in secret order, each once before any is dealt again; verifies what was written into them."""
+
+    def __init__(
+        self, task: TaskSpec, arena: Arena, examples: list[Example], proven: Proven, trusted: bool, off: set[str]
+    ) -> None:
+        """Watch `arena`, whose slots are filled from `examples`; `trusted`: nothing is judged.
+
+        `proven` is kept by the caller from one estimate to the next, for one program and case.
+        """
+        self._task, self._arena, self._examples, self._proven = task, arena, examples, proven
+        self._trusted, self._off = trusted, off
+        self._holds: dict[int, Example] = {}
+        self._unseen: list[Example] = []
+        self._free: list[int] = []
+        self._samples: list[tuple[list[int], list[int], Bytes]] = []
+        self._used: list[int] = []
+        self._windows: list[Window] = []
+        self._collected_ns = 0
+        self._calls = 0
+        self.refilled = False
+
+    def fill(self) -> None:
+        """Write fresh inputs and poison into every slot."""
+        random = secrets.SystemRandom()
+        if not (self._trusted and self._arena.filled):
+            for slot in range(self._arena.slots):
+                if not self._unseen:
+                    self._unseen = random.sample(self._examples, len(self._examples))
+                self._holds[slot] = self._unseen.pop()
+                self._arena.fill(slot, self._holds[slot])
+        self._free = random.sample(range(self._arena.slots), self._arena.slots)
+
+    def deal(self, count: int) -> list[int]:
+        """Return slots for the next window; `refilled` tells whether all slots had to be written anew for it."""
+        self.refilled = len(self._free) < count
+        if self.refilled:
+            self.settle()
+            self.fill()
+        dealt, self._free = self._free[:count], self._free[count:]
+        return dealt
+
+    def take(self, slots: list[int], window: Window, collected_ns: int, threads: int) -> None:
+        """Note an answered window. Raises CandidateFailure for what can be seen at once."""
+        if self._trusted:
+            self._windows.append(window)
+            return
+        offsets = random_output_offsets(self._arena.layout, _SAMPLES)
+        self._samples.append((slots, offsets, self._arena.sample(slots, offsets)))
+        self._used += slots
+        self._windows.append(window)
+        self._collected_ns += collected_ns
+        self._calls += len(slots)
+        if threads > 1:
+            self._break(rules.THREADS, f"{threads - 1} more threads were running between calls")
+        if window.cpu_ns > 1.25 * window.wall_ns + 200_000:
+            share = window.cpu_ns / window.wall_ns
+            self._break(rules.THREADS, f"used {share:.2f} processors at once in a one-thread protocol")
+
+    def check_clocks(self, baseline: "Proof") -> None:
+        """Compare the clocks over all windows of the case. Raises CandidateFailure."""
+        if self._trusted:
+            return
+        idle = sum(window.idle_cpu_ns for window in self._windows)
+        busy = sum(window.cpu_ns for window in self._windows)
+        if idle > _IDLE_NS + _IDLE_NS_PER_WINDOW * len(self._windows) + _IDLE_SHARE * busy:
+            self._break(rules.OFF_CLOCK, f"used {idle / 1e6:.1f} ms of processor time between timed calls")
+        written = sum(field.nbytes for field in self._arena.layout.outputs) * self._calls
+        if self._collected_ns > written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows):
+            self._break(rules.OFF_CLOCK, f"took {self._collected_ns / 1e6:.1f} ms to hand over what it returned")
+        waits, usual = _wait_share(self._windows), _wait_share(baseline._windows)
+        if waits > 1.5 and usual < 1.2 and min(window.wall_ns - window.cpu_ns for window in self._windows) > 300_000:
+            self._break(rules.THREADS, f"wall time is {waits:.1f} times processor time: the work is done elsewhere")
+
+    def settle(self) -> None:
+        """Verify every output written since the last time. Raises CandidateFailure."""
+        if self._trusted:
+            return
+        samples, used = self._samples, self._used
+        self._samples, self._used = [], []
+        for slots, offsets, sample in samples:
+            if rules.DEFERRED not in self._off and (self._arena.sample(slots, offsets) != sample).any():
+                self._break(rules.DEFERRED, "an output changed after its call had been answered")
+        for slot in used:
+            self._verify(slot)
+        overrun = self._arena.overrun()
+        if overrun:
+            raise CandidateFailure(
+                Status.ILLEGAL_ACCESS, f"{overrun} bytes outside the arguments were overwritten in timed calls"
+            )
+
+    def _verify(self, slot: int) -> None:
+        example = self._holds[slot]
+        outputs = {field.name: self._arena.output_bytes(slot, field) for field in self._arena.layout.outputs}
+        proven = self._proven.get(id(example))
+        if proven is None or not all(same_bytes(outputs[name], proven[name]) for name in outputs):
+            try:
+                judge(self._task, self._arena, outputs, example)
+            except CandidateFailure as failure:
+                failure.message = f"in a timed call: {failure.message}"
+                raise
+            self._proven[id(example)] = {name: data.copy() for name, data in outputs.items()}
+        changed = self._arena.changed_input(slot, example)
+        if changed is not None:
+            raise CandidateFailure(Status.MUTATED_INPUT, f"the program wrote to its input {changed} in a timed call")
+
+    def _break(self, rule: str, message: str) -> None:
+        if rule not in self._off:
+            raise CandidateFailure(Status.INTEGRITY, message, rule=rule)
+
+
+def _wait_share(windows: list[Window]) -> float:
+    return min(window.wall_ns for window in windows) / max(1, min(window.cpu_ns for window in windows))

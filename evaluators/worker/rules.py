@@ -1,0 +1,22 @@
+"""Integrity rules: what a candidate must not do even when its values are right."""
+
+THREADS = "threads"
+"""More than one thread, or CPU and wall clock that disagree, in a one-thread protocol."""
+CHANNEL = "channel"
+"""An answer that the runner did not give: out of turn, from another process, or the channel was closed."""
+CHILDREN = "children"
+"""A process besides the runner in the candidate's sandbox."""
+DESCRIPTORS = "descriptors"
+"""More files are open at the end than after loading (certification)."""
+DEFERRED = "deferred"
+"""An output changed after its call had been answered."""
+OFF_CLOCK = "off_clock"
+"""Processor time was used between the timed windows."""
+FLOOR = "floor"
+"""Faster than the bytes and operations of the task allow."""
+PATCHED = "patched"
+"""A clock or torch function was replaced in the candidate's process."""
+OUTPUT_TYPE = "output_type"
+"""A returned value is a subclass of torch.Tensor (it could compute when it is looked at)."""
+
+ALL = (THREADS, CHANNEL, CHILDREN, DESCRIPTORS, DEFERRED, OFF_CLOCK, FLOOR, PATCHED, OUTPUT_TYPE)

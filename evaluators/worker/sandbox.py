@@ -1,0 +1,159 @@
+"""What a candidate's process may do: layers, each applied when the host has it and recorded.
+
+Order matters and is that of `confine`: namespaces and mounts need privileges, so they come before the unprivileged
+user; the kernel forgets the parent-death signal when the user changes, so that comes after; Landlock and seccomp
+forbid what the earlier layers need, so they come last.
+"""
+
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluators.worker import landlock, seccomp, syscalls
+
+NOBODY = 65534
+SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys/devices/system/cpu", "/nix/store")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+LAYERS = {
+    "session": "own session, killed with its parent",
+    "limits": "limits on memory, processor time, file size, processes, no core files",
+    "user_namespace": "privileges for the layers below, from a user namespace (not needed as root)",
+    "pid_namespace": "own process namespace: nothing outside is visible, everything inside dies together",
+    "network_namespace": "no network",
+    "private_proc": "a /proc that shows only itself",
+    "private_mounts": "the whole file system read-only but for a private folder",
+    "unprivileged_user": "runs as uid 65534 (only when started as root)",
+    "no_capabilities": "no capabilities, no new privileges",
+    "landlock": "reads only system and Python folders, writes only its private folder",
+    "seccomp": "no sockets, no tracing, no mounts",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to confine one process."""
+
+    work: str
+    """Its private folder: current folder, HOME and TMPDIR."""
+    readable: tuple[str, ...]
+    """What it may read besides the system's folders."""
+    keep_work: bool
+    """Whether what it writes into `work` is wanted afterwards (builds); else `work` is a tmpfs where possible."""
+    memory_bytes: int
+    """Address space it may add to what the forked process has."""
+    cpu_s: int
+    file_bytes: int
+    processes: int
+    drop_user: bool
+
+
+def enter_user_namespace() -> bool:
+    """Become privileged inside a user namespace unless already able to make namespaces. Returns whether it did."""
+    try:
+        if _may_unshare():
+            return False
+        uid, gid = os.geteuid(), os.getegid()
+        syscalls.unshare(syscalls.CLONE_NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    except OSError:
+        return False
+    return True
+
+
+def _may_unshare() -> bool:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            syscalls.unshare(syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNS)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def confine(plan: Plan, parent: int) -> tuple[str, ...]:
+    """Apply every layer that this host has to the calling process, for good, and return the layers' names.
+
+    `parent` is the process id of the forking process as the caller sees it (0 from inside a PID namespace). Raises
+    OSError only for layers that every Linux has.
+    """
+    os.setsid()
+    active = ["session"]
+    _limit(plan)
+    active.append("limits")
+    if _allowed(lambda: syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC)):
+        active.append("network_namespace")
+    if _allowed(_leave_mounts):
+        if parent == 0 and _allowed(_mount_proc):
+            active.append("private_proc")
+        if _allowed(lambda: _mount_private(plan)):
+            active.append("private_mounts")
+    os.chdir(plan.work)
+    if plan.drop_user and os.geteuid() == 0 and _allowed(_become_nobody):
+        active.append("unprivileged_user")
+    syscalls.die_with_parent(parent)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    if _allowed(syscalls.drop_capabilities):
+        active.append("no_capabilities")
+    readable = (*SYSTEM_PATHS, *plan.readable)
+    if landlock.version() and _allowed(lambda: landlock.restrict(readable, (plan.work, *DEVICES))):
+        active.append("landlock")
+    if seccomp.supported() and _allowed(seccomp.restrict):
+        active.append("seccomp")
+    return tuple(active)
+
+
+def _allowed(step: Callable[[], None]) -> bool:
+    try:
+        step()
+    except OSError as error:
+        if not syscalls.is_refusal(error):
+            raise
+        return False
+    return True
+
+
+def _limit(plan: Plan) -> None:
+    Path("/proc/self/oom_score_adj").write_text("1000")
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    memory = pages * resource.getpagesize() + plan.memory_bytes
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, plan.cpu_s),
+        (resource.RLIMIT_FSIZE, plan.file_bytes),
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_NPROC, plan.processes),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (limit, limit))
+
+
+def _leave_mounts() -> None:
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+
+
+def _mount_proc() -> None:
+    syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+
+
+def _mount_private(plan: Plan) -> None:
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    if plan.keep_work:
+        syscalls.mount(plan.work, plan.work, "", syscalls.MS_BIND)
+    else:
+        owner = NOBODY if plan.drop_user else os.geteuid()
+        syscalls.mount("tmpfs", plan.work, "tmpfs", flags, f"size=64m,mode=700,uid={owner}")
+    syscalls.set_read_only("/", read_only=True, recursive=True)
+    syscalls.set_read_only(plan.work, read_only=False, recursive=False)
+
+
+def _become_nobody() -> None:
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)

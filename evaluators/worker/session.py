@@ -1,0 +1,159 @@
+"""One loaded program: a confined process with its slots, and the requests it is given."""
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from evaluators.worker import wire
+from evaluators.worker.arena import Arena
+from evaluators.worker.build import Built, give_away
+from evaluators.worker.child import Child
+from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.forge import Forge
+from evaluators.worker.job import Case, TaskSpec
+from evaluators.worker.sandbox import Plan
+from evaluators.worker.status import Status
+
+_FILE_BYTES = 64 << 20
+_PROCESSES = 64
+_OUTPUT_BYTES = 64 << 10
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every session of one supervisor shares."""
+
+    forge: Forge
+    folder: Path
+    """Private folders are made below it."""
+    drop_user: bool
+    memory_bytes: int
+    """What a program may allocate."""
+    layers: tuple[str, ...]
+    """Sandbox layers that this host was found to have: every process must have them."""
+
+    def new_folder(self, name: str) -> Path:
+        """Return a new folder that other users may pass through but not list."""
+        path = self.folder / name
+        path.mkdir(mode=0o711)
+        return path
+
+
+@dataclass(frozen=True)
+class Window:
+    """What one batch of calls took."""
+
+    cpu_ns: int
+    wall_ns: int
+    idle_cpu_ns: int
+    """Processor time used since the window before it."""
+
+
+class Session:
+    """A program in a fresh process. Every request raises CandidateFailure; `end` must always be called."""
+
+    def __init__(self, shop: Workshop, task: TaskSpec, built: Built, arena_bytes: int, limit_s: float) -> None:
+        """Start the process and load the program; `limit_s` is the wall time that all requests may take together."""
+        self._task, self._built = task, built
+        self.remaining_s = limit_s
+        self._idle_from = 0
+        work = shop.new_folder(f"run-{os.urandom(6).hex()}")
+        give_away(work, shop.drop_user)
+        readable = (built.folder, sys.prefix, sys.base_prefix, *_import_folders(), str(shop.folder / "runner"))
+        plan = Plan(
+            work=str(work),
+            readable=tuple(path for path in readable if path),
+            keep_work=False,
+            memory_bytes=shop.memory_bytes + arena_bytes,
+            cpu_s=int(limit_s) + 60,
+            file_bytes=_FILE_BYTES,
+            processes=_PROCESSES,
+            drop_user=shop.drop_user,
+        )
+        self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES)
+        missing = set(shop.layers) - set(self.child.layers)
+        if missing:
+            raise HarnessFault(f"sandbox layers went missing: {', '.join(sorted(missing))}")
+
+    def load(self) -> None:
+        """Load the program."""
+        body = {"binding": self._built.binding, "path": self._built.path, "entry_point": self._built.entry_point}
+        fds = []
+        if self._built.binding == "baseline":
+            fds = [os.memfd_create("source", os.MFD_CLOEXEC)]
+            os.pwrite(fds[0], self._task.reference.encode(), 0)
+        try:
+            self._timed(lambda deadline: self.child.request(wire.LOAD, body, deadline, fds))
+        finally:
+            wire.close_all(fds)
+
+    def set_up(self, index: int, case: Case, arena: Arena) -> None:
+        """Map the slots of one case into the process (before they hold data)."""
+        body = {
+            "case": index,
+            "layout": dataclasses.asdict(arena.layout),
+            "slots": arena.slots,
+            "axes": [case.axes[axis] for axis in self._task.axes],
+        }
+        self._timed(lambda deadline: self.child.request(wire.SETUP, body, deadline, [arena.fd]))
+        self.rest()
+
+    def prepare(self, index: int) -> None:
+        """Have scalars read again, after slots were filled. Does nothing for tasks without scalars."""
+        if any(argument.shape is None for argument in self._task.inputs):
+            self._timed(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE))
+            self.rest()
+
+    def call(self, index: int, slots: list[int]) -> Window:
+        """Call the program on `slots`, in this order, and collect what it returned; return what the calls took."""
+        idle = self.child.cpu_ns() - self._idle_from
+        cpu, wall = self.child.cpu_ns(), time.perf_counter_ns()
+        self._timed(lambda deadline: self.child.call(index, slots, deadline))
+        wall = time.perf_counter_ns() - wall
+        cpu = self.child.cpu_ns() - cpu
+        self.rest()
+        return Window(cpu, wall, idle)
+
+    def collect(self) -> int:
+        """Have returned values copied into their slots; return the processor nanoseconds it took."""
+        if self._built.binding != "value":
+            return 0
+        before = self.child.cpu_ns()
+        self._timed(lambda deadline: self.child.request(wire.COLLECT, {}, deadline))
+        taken = self.child.cpu_ns() - before
+        self.rest()
+        return taken
+
+    def patched(self) -> list[str]:
+        """Return the names of clocks and torch functions that the program has replaced, as its process says."""
+        reply = self._timed(lambda deadline: self.child.request(wire.INSPECT, {}, deadline))
+        return [str(name) for name in reply.get("patched", [])]
+
+    def rest(self) -> None:
+        """Note the processor time used so far: what is used from now until the next window is idle time."""
+        self._idle_from = self.child.cpu_ns()
+
+    def end(self) -> None:
+        """Kill the process and everything it started; return when it is gone."""
+        self.child.end()
+
+    def _timed(self, request: Callable[[float], T]) -> T:
+        started = time.monotonic()
+        try:
+            return request(started + self.remaining_s)
+        except CandidateFailure as failure:
+            if failure.status is Status.TIMEOUT:
+                failure.message = f"no answer within the limit of {self._task.timeout_s:g} s"
+            raise
+        finally:
+            self.remaining_s -= time.monotonic() - started
+
+
+def _import_folders() -> tuple[str, ...]:
+    return tuple(path for path in sys.path if path and not os.path.isdir(f"{path}/evaluators"))

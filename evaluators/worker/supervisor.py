@@ -1,0 +1,114 @@
+"""The supervisor: the trusted process between ksearch and the candidates.
+
+JSON lines on stdin, one answer a line on stdout: `{"op": "environment"}`, `{"op": "run", "job": {...}}`. An answer is
+`{"environment"}`, `{"verdict"}` or `{"error": {"kind": "task" | "harness", "message"}}`. It ends, and takes everything
+it started and its scratch folder with it, when stdin closes.
+"""
+
+import json
+import os
+import select
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evaluators.worker import host
+from evaluators.worker.assess import Assessor
+from evaluators.worker.build import compiler_version, give_away
+from evaluators.worker.failure import HarnessFault, TaskFault
+from evaluators.worker.forge import Forge
+from evaluators.worker.job import Job, decode, encode
+from evaluators.worker.sandbox import LAYERS, Plan
+from evaluators.worker.session import Workshop
+
+
+class Supervisor:
+    """Owns the zygote and the workshop."""
+
+    def __init__(self, forge: Forge, folder: Path, memory_bytes: int) -> None:
+        """Wait for the zygote and find out what the host's sandbox can do. Raises HarnessFault."""
+        self._forge = forge
+        self._forge.wait_ready()
+        drop_user = os.geteuid() == 0 and host.others_can_read(sys.base_prefix, os.path.dirname(torch.__file__))
+        drop_user = drop_user and host.others_can_pass(folder)
+        layers = _probe_layers(self._forge, folder, drop_user)
+        self.layers = (
+            *(("user_namespace",) if self._forge.user_namespace else ()),
+            *(("pid_namespace",) if self._forge.namespaces else ()),
+            *layers,
+        )
+        self._assessor = Assessor(Workshop(self._forge, folder, drop_user, memory_bytes, layers))
+
+    def environment(self) -> dict[str, Any]:
+        """Return what figures measured here depend on."""
+        return {
+            "device": host.processor(),
+            "torch": torch.__version__,
+            "compiler": compiler_version(),
+            "threads": 1,
+            "sandbox": [name for name in LAYERS if name in self.layers],
+        }
+
+    def run_job(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Return the verdict on a job, both as plain JSON data. Raises TaskFault, HarnessFault."""
+        return encode(self._assessor.run(decode(Job, job)))
+
+    def close(self) -> None:
+        """End the zygote and all that it forked."""
+        self._forge.close()
+
+
+def _probe_layers(forge: Forge, folder: Path, drop_user: bool) -> tuple[str, ...]:
+    work = folder / "probe"
+    work.mkdir()
+    give_away(work, drop_user)
+    child = forge.start(Plan(str(work), tuple(sys.path), False, 1 << 30, 60, 1 << 20, 16, drop_user), 1 << 16)
+    child.end()
+    return child.layers
+
+
+def _answer(supervisor: Supervisor, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if request["op"] == "environment":
+            return {"environment": supervisor.environment()}
+        return {"verdict": supervisor.run_job(request["job"]), "environment": supervisor.environment()}
+    except TaskFault as error:
+        return {"error": {"kind": "task", "message": str(error)}}
+    except (HarnessFault, TimeoutError, OSError) as error:
+        return {"error": {"kind": "harness", "message": f"{error}"}}
+
+
+def _end_with_stdin(folder: Path, running: list[Forge]) -> None:
+    """Wait for the other end of stdin to close, even in the middle of a job; then end everything."""
+    poll = select.poll()
+    poll.register(0, 0)
+    poll.poll()
+    for forge in running:
+        forge.abandon()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve until stdin closes."""
+    folder, memory_bytes = Path(sys.argv[1]), int(sys.argv[2])
+    torch.set_num_threads(1)
+    running: list[Forge] = []
+    threading.Thread(target=_end_with_stdin, args=(folder, running), daemon=True).start()
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    folder.chmod(0o711)
+    running.append(Forge(folder))
+    supervisor = Supervisor(running[0], folder, memory_bytes)
+    for line in sys.stdin:
+        replies.write(json.dumps(_answer(supervisor, json.loads(line))) + "\n")
+        replies.flush()
+    supervisor.close()
+
+
+if __name__ == "__main__":
+    main()

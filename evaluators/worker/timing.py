@@ -1,0 +1,267 @@
+"""Timing protocol `cpu-abba-1`: one thread, programs in sibling processes, taken in turn, minimum processor time.
+
+An estimate starts a fresh process per program (the baseline is one of them), gives each its own secret inputs, and
+takes windows (batches of calls) in palindromic order: A B B A. The supervisor reads the process' processor clock and
+the wall clock around each window. A program's time on a case is its fastest window's processor time per call, less
+what an empty window costs. Every output is verified after the process was killed; a secret sample is taken at each
+answer, so that nothing written later counts.
+"""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from evaluators.worker import descendants, rules
+from evaluators.worker.arena import Arena
+from evaluators.worker.build import Built
+from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.job import Case, TaskSpec
+from evaluators.worker.layout import lay_out
+from evaluators.worker.oracle import Example
+from evaluators.worker.proof import Proof, Proven
+from evaluators.worker.session import Session, Workshop
+from evaluators.worker.status import Status
+
+_WINDOW_NS = 1_000_000
+_MOST_CALLS = 64
+_SLOW_NS = 300_000_000
+_EMPTY_WINDOWS = 6
+_ARENA_BYTES = 768 << 20
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure."""
+
+    estimates: int
+    seconds: float
+    """Calls of all programs on all cases in all estimates together."""
+    windows: int
+    """The most windows per program, case and estimate."""
+
+
+@dataclass
+class Entrant:
+    """One program that is timed. The first of a run is the baseline, which is trusted and not judged."""
+
+    built: Built
+    call_ns: list[int]
+    """About what a call takes, per case."""
+    examples: list[list[Example]]
+    """Per case: its own secret examples."""
+    arenas: list[Arena] = field(default_factory=list)
+    proven: list[Proven] = field(default_factory=list)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether this is the baseline."""
+        return self.built.binding == "baseline"
+
+
+@dataclass(frozen=True)
+class CasePlan:
+    """How one case is measured."""
+
+    windows: int
+    """Per program and estimate."""
+    calls: tuple[int, ...]
+    """Calls in a window, per program."""
+    warm: bool
+
+
+@dataclass
+class Times:
+    """Nanoseconds of one call: per estimate, per entrant, per case."""
+
+    cpu_ns: list[list[list[float]]] = field(default_factory=list)
+    plans: list[CasePlan] = field(default_factory=list)
+    device_s: float = 0.0
+    descriptors: dict[int, int] = field(default_factory=dict)
+    """Entrant -> how many more files were open at the end than after loading (the most seen)."""
+
+
+class EntrantFailure(Exception):
+    """One entrant failed while it was timed."""
+
+    def __init__(self, entrant: int, failure: CandidateFailure) -> None:
+        """Name the entrant by its place."""
+        super().__init__(failure.message)
+        self.entrant, self.failure = entrant, failure
+
+
+def plan_cases(entrants: Sequence[Entrant], cases: Sequence[Case], effort: Effort) -> list[CasePlan]:
+    """Return how to measure each case within the effort's time."""
+    share_ns = effort.seconds * 1e9 / (effort.estimates * len(cases))
+    plans = []
+    for index in range(len(cases)):
+        took = [max(1, entrant.call_ns[index]) for entrant in entrants]
+        calls = tuple(max(1, min(_MOST_CALLS, round(_WINDOW_NS / ns))) for ns in took)
+        round_ns = sum(count * ns for count, ns in zip(calls, took, strict=True))
+        windows = max(2, min(effort.windows, int(share_ns / round_ns) // 2 * 2))
+        slow = max(took) > _SLOW_NS
+        plans.append(CasePlan(1 if slow else windows, calls, warm=not slow))
+    return plans
+
+
+def measure(
+    shop: Workshop,
+    task: TaskSpec,
+    cases: Sequence[Case],
+    entrants: Sequence[Entrant],
+    effort: Effort,
+    off: set[str],
+) -> Times:
+    """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
+    times = Times(plans=plan_cases(entrants, cases, effort))
+    for entrant in entrants:
+        _make_arenas(entrant, entrants, task, cases, times.plans)
+    started = time.monotonic()
+    try:
+        for number in range(effort.estimates):
+            estimate = _Estimate(shop, task, cases, entrants, off)
+            times.cpu_ns.append(estimate.run(times, number))
+    finally:
+        times.device_s = time.monotonic() - started
+        for entrant in entrants:
+            for arena in entrant.arenas:
+                arena.close()
+            entrant.arenas = []
+    return times
+
+
+def slots_wanted(plan: CasePlan, entrant: int) -> int:
+    """Return how many slots let an entrant take an estimate without using one twice."""
+    return plan.calls[entrant] * (plan.windows + (1 if plan.warm else 0))
+
+
+def slots_affordable(stride: int, entrants: int, cases: int) -> int:
+    """Return how many slots of `stride` bytes one entrant may have for one case."""
+    return max(2, _ARENA_BYTES // (entrants * cases) // stride)
+
+
+def _make_arenas(
+    entrant: Entrant, entrants: Sequence[Entrant], task: TaskSpec, cases: Sequence[Case], plans: Sequence[CasePlan]
+) -> None:
+    place = list(entrants).index(entrant)
+    entrant.proven = [{} for _ in cases]
+    for case, plan in zip(cases, plans, strict=True):
+        layout = lay_out(task, case)
+        affordable = slots_affordable(layout.stride, len(entrants), len(cases))
+        entrant.arenas.append(Arena(layout, max(plan.calls[place], min(slots_wanted(plan, place), affordable))))
+
+
+class _Estimate:
+    """One estimate: fresh processes, every case once."""
+
+    def __init__(
+        self, shop: Workshop, task: TaskSpec, cases: Sequence[Case], entrants: Sequence[Entrant], off: set[str]
+    ) -> None:
+        self._shop, self._task, self._cases, self._entrants, self._off = shop, task, cases, entrants, off
+        self._sessions: dict[int, Session] = {}
+        self._proofs: dict[int, list[Proof]] = {}
+
+    def run(self, times: Times, number: int) -> list[list[float]]:
+        """Return nanoseconds per entrant and case."""
+        order = [(number + step) % len(self._entrants) for step in range(len(self._entrants))]
+        taken = [[0.0] * len(self._cases) for _ in self._entrants]
+        try:
+            opened = {place: self._open(place) for place in order}
+            for index in _shuffled(len(self._cases)):
+                for place, best in self._measure_case(index, times.plans[index], order).items():
+                    taken[place][index] = best
+            for place in order:
+                self._look_over(place, opened[place], times)
+        finally:
+            for session in self._sessions.values():
+                session.end()
+        for place in order:
+            with _Blame(place):
+                for proof in self._proofs[place]:
+                    proof.settle()
+        return taken
+
+    def _open(self, place: int) -> int | None:
+        entrant = self._entrants[place]
+        held = sum(arena.slots * arena.layout.stride for arena in entrant.arenas)
+        session = Session(self._shop, self._task, entrant.built, held, self._task.timeout_s)
+        self._sessions[place] = session
+        with _Blame(place):
+            session.load()
+            for index, case in enumerate(self._cases):
+                session.set_up(index, case, entrant.arenas[index])
+        self._proofs[place] = [
+            Proof(self._task, arena, examples, proven, entrant.trusted, self._off)
+            for arena, examples, proven in zip(entrant.arenas, entrant.examples, entrant.proven, strict=True)
+        ]
+        return descendants.descriptors(session.child.pid)
+
+    def _measure_case(self, index: int, plan: CasePlan, order: list[int]) -> dict[int, float]:
+        for place in order:
+            self._proofs[place][index].fill()
+            with _Blame(place):
+                self._sessions[place].prepare(index)
+                if plan.warm:
+                    self._window(place, index, plan.calls[place])
+                self._sessions[place].rest()
+        empty = self._empty(index)
+        best: dict[int, float] = {}
+        for turn in range(plan.windows):
+            for place in order if turn % 2 == 0 else reversed(order):
+                with _Blame(place):
+                    cpu = self._window(place, index, plan.calls[place])
+                net = max(1.0, (cpu - empty) / plan.calls[place])
+                best[place] = min(best.get(place, net), net)
+        for place in order:
+            with _Blame(place):
+                self._proofs[place][index].check_clocks(self._proofs[0][index])
+        return best
+
+    def _window(self, place: int, index: int, calls: int) -> int:
+        session, proof = self._sessions[place], self._proofs[place][index]
+        slots = proof.deal(calls)
+        if proof.refilled:
+            session.prepare(index)
+            session.rest()
+        window = session.call(index, slots)
+        collected = session.collect()
+        proof.take(slots, window, collected, descendants.threads(session.child.pid))
+        session.rest()
+        return window.cpu_ns
+
+    def _empty(self, index: int) -> int:
+        session = self._sessions[0]
+        with _Blame(0):
+            return min(session.call(index, []).cpu_ns for _ in range(_EMPTY_WINDOWS))
+
+    def _look_over(self, place: int, opened: int | None, times: Times) -> None:
+        session = self._sessions[place]
+        now = descendants.descriptors(session.child.pid)
+        if opened is not None and now is not None:
+            times.descriptors[place] = max(times.descriptors.get(place, 0), now - opened)
+        others = session.child.others()
+        if others and not self._entrants[place].trusted and rules.CHILDREN not in self._off:
+            message = f"{others} more processes were running while it was timed"
+            failure = CandidateFailure(Status.INTEGRITY, message, rule=rules.CHILDREN)
+            raise EntrantFailure(place, failure)
+
+
+class _Blame:
+    """Names the entrant whose failure passes through."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Pass everything on."""
+        if isinstance(error, CandidateFailure):
+            raise EntrantFailure(self._place, error) from error
+
+
+def _shuffled(count: int) -> list[int]:
+    order = list(range(count))
+    secrets.SystemRandom().shuffle(order)
+    return order
