@@ -69,3 +69,26 @@ async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
         pass
     with pytest.raises(RuntimeError, match="after shutdown"):
         await database.run(add)
+
+
+async def test_what_a_transaction_has_read_still_holds_when_it_writes(database: Database, tmp_path: Path) -> None:
+    def slow(connection: sqlite3.Connection) -> None:
+        before = kinds(connection)
+        time.sleep(0.2)
+        add(connection, f"after {len(before)}")
+
+    async with open_database(tmp_path / "ksearch.sqlite") as rival:
+        reading = asyncio.create_task(database.run(slow))
+        await asyncio.sleep(0.05)
+        await rival.run(add)
+        await reading
+        assert await rival.run(kinds) == ["after 0", "note"]
+
+
+async def test_a_new_database_waits_for_whoever_makes_it_at_the_same_time(tmp_path: Path) -> None:
+    maker = sqlite3.connect(tmp_path / "ksearch.sqlite", isolation_level=None)
+    maker.execute("BEGIN IMMEDIATE")
+    asyncio.get_running_loop().call_later(0.3, maker.execute, "ROLLBACK")
+    async with open_database(tmp_path / "ksearch.sqlite") as database:
+        await database.run(add)
+    maker.close()
