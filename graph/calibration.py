@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field
@@ -38,8 +37,9 @@ class Calibration(Record):
 
     points: tuple[CalibrationPoint, ...] = ()
 
-    @cached_property
-    def _log_errors(self) -> tuple[float, ...]:
+    @property
+    def log_errors(self) -> tuple[float, ...]:
+        """The log error of every point whose cycle found a passing program."""
         return tuple(error for point in self.points if (error := point.log_error) is not None)
 
     @property
@@ -48,24 +48,27 @@ class Calibration(Record):
         return len(self.points)
 
     @property
-    def measured_count(self) -> int:
-        """How many of them ended with a passing program: the basis of `bias` and `error`."""
-        return len(self._log_errors)
-
-    @property
     def bias(self) -> float | None:
         """Mean of ln(predicted / measured): 0.1 means predictions are 10 % too high; None without a measured gain."""
-        return math.fsum(self._log_errors) / self.measured_count if self._log_errors else None
+        errors = self.log_errors
+        return math.fsum(errors) / len(errors) if errors else None
 
     @property
     def error(self) -> float | None:
         """Mean of |ln(predicted / measured)|; None without a measured gain."""
-        return math.fsum(map(abs, self._log_errors)) / self.measured_count if self._log_errors else None
+        errors = self.log_errors
+        return math.fsum(map(abs, errors)) / len(errors) if errors else None
 
     @property
     def failed_share(self) -> float | None:
         """Share of the predictions whose cycle found no passing program; None without points."""
-        return (self.count - self.measured_count) / self.count if self.points else None
+        return (self.count - len(self.log_errors)) / self.count if self.points else None
+
+    @property
+    def log_correction(self) -> float | None:
+        """What to add to ln(predicted) to correct it (see `corrected`); None without a measured gain."""
+        errors = self.log_errors
+        return -math.fsum(errors) / (len(errors) + PRIOR_POINTS) if errors else None
 
     def corrected(self, predicted: float) -> float:
         """Return `predicted` freed of the mean bias, as far as the number of points supports it.
@@ -74,10 +77,7 @@ class Calibration(Record):
         of a constant log bias under a normal prior around 0 that weighs as much as PRIOR_POINTS points: no points, no
         correction. Failures are not in it; `failed_share` tells of them.
         """
-        bias = self.bias
-        if bias is None:
-            return predicted
-        return predicted * math.exp(-bias * self.measured_count / (self.measured_count + PRIOR_POINTS))
+        return predicted * math.exp(self.log_correction or 0.0)
 
 
 def calibrate(model: WorldModel) -> Calibration:

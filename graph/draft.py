@@ -17,7 +17,7 @@ class Draft:
     def __init__(self, model: WorldModel) -> None:
         """Start from `model`."""
         self._model = model
-        self._nodes = dict(model.by_id)
+        self._nodes = model.by_id()
         self._next = model.next_node
         self._changed: set[str] = set()
         self._below: dict[str, list[str]] | None = None

@@ -43,7 +43,8 @@ class Puct:
         """Gather the sums for picking among `choices` (frontier nodes of `model`)."""
         self._model = model
         self._exploration = exploration
-        self._calibration = calibration if calibration is not None and calibration.measured_count else None
+        self._log_correction = None if calibration is None else calibration.log_correction
+        """What to add to the logarithm of a predicted gain; None: predictions are not used."""
         self._place = {ROOT: 0} | {node.id: place for place, node in enumerate(model.nodes, start=1)}
         self._above = [0, *(self._place[node.parent] for node in model.nodes)]
         self._visits, self._passed, self._logs, self._scale = _own_figures(model)
@@ -96,10 +97,14 @@ class Puct:
         return reward / self._visits[place] if self._visits[place] else 0.0
 
     def _expected(self, node: Node) -> float:
-        predicted, standing = node.intent.predicted_gain, self._model.standing(node.parent)
-        if self._calibration and predicted is not None and standing is not None and standing.objective is not None:
-            log = log_gain(standing.objective.value, 1.0, self._model.goal)
-            return self._scale.one(log + math.log(self._calibration.corrected(predicted)))
+        """Return Q of a node that has not been visited."""
+        predicted = node.intent.predicted_gain
+        if self._log_correction is not None and predicted is not None:
+            place = self._place[node.parent]
+            standing = self._model.nodes[place - 1].best(self._model.goal) if place else self._model.seed
+            if standing is not None and standing.objective is not None:
+                log = log_gain(standing.objective.value, 1.0, self._model.goal)
+                return self._scale.one(log + math.log(predicted) + self._log_correction)
         return self._mean(self._place[node.parent])
 
 

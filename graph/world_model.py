@@ -6,7 +6,7 @@ trees.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -160,18 +160,20 @@ class WorldModel(Record):
             seen[node.id] = node
         return self
 
-    @cached_property
-    def by_id(self) -> Mapping[str, Node]:
-        """Node id -> node, in the order of insertion."""
+    def by_id(self) -> dict[str, Node]:
+        """Return the nodes by id, in the order of insertion."""
         return {node.id: node for node in self.nodes}
 
     def find(self, node_id: str) -> Node | None:
         """Return the node, None when there is none of that id (`root` is not a node)."""
-        return self.by_id.get(node_id)
+        return next((node for node in self.nodes if node.id == node_id), None)
 
     def node(self, node_id: str) -> Node:
         """Return the node. Raises KeyError when there is none."""
-        return self.by_id[node_id]
+        found = self.find(node_id)
+        if found is None:
+            raise KeyError(node_id)
+        return found
 
     def children(self, parent: str) -> tuple[Node, ...]:
         """Return the direct children of a node or of `root`, oldest first."""
