@@ -1,0 +1,5 @@
+"""`python -m graph.cli` is `ksearch`."""
+
+from graph.cli.app import main
+
+main()

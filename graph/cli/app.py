@@ -1,0 +1,91 @@
+"""`ksearch`: the program. Commands import what they need when they are called, so that looking at a run is quick."""
+
+import importlib.metadata
+import io
+import sys
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Annotated, NoReturn
+
+import typer
+from typer.exceptions import TyperException
+
+from evaluators.errors import KsearchError, UsageError
+from graph.cli import checking, evaluating, exporting, looking, running, showing_tasks
+from graph.cli.codes import DONE, FAILED, USAGE
+from graph.cli.options import Invocation
+from graph.cli.screen import complain
+
+app = typer.Typer(
+    name="ksearch",
+    help="Search for fast compute kernels: a plan you can read, an evaluator that decides.",
+    epilog="Example: ksearch run softmax",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("run", epilog="Example: ksearch run softmax --evaluations 60 --set policy=puct")(running.run)
+app.command("resume", epilog="Example: ksearch resume softmax-1 --set max_evaluations=80")(running.resume)
+app.command("list", epilog="Example: ksearch list")(looking.list_runs)
+app.command("show", epilog="Example: ksearch show softmax-1 --json")(looking.show)
+app.command("tree", epilog="Example: ksearch tree softmax-1")(looking.tree)
+app.command("export", epilog="Example: ksearch export softmax-1 --to best")(exporting.export)
+app.command("evaluate", epilog="Example: ksearch evaluate softmax mine.cpp theirs.cpp --effort certify")(
+    evaluating.evaluate
+)
+app.add_typer(showing_tasks.app, name="tasks")
+app.command("doctor", epilog="Example: ksearch doctor")(checking.doctor)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and end.")] = False,
+) -> int:
+    if version:
+        typer.echo(f"ksearch {importlib.metadata.version('kernel-search')}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        return USAGE
+    return DONE
+
+
+def main() -> NoReturn:
+    """Run the program and exit: 0 done, 1 the search or evaluation failed, 2 usage, 3 paused."""
+    invocation = Invocation()
+    sys.excepthook = _reporter(invocation)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character must not end a search.
+            stream.reconfigure(errors="replace")
+    sys.exit(_call(invocation))
+
+
+def _call(invocation: Invocation) -> int:
+    try:
+        result = typer.main.get_command(app)(prog_name="ksearch", standalone_mode=False, obj=invocation)
+    except TyperException as error:
+        complain(f"error: {' '.join(error.format_message().split())}")
+        return USAGE
+    except KsearchError as error:
+        if invocation.debug:
+            traceback.print_exception(error)
+        complain(f"error: {' '.join(str(error).split())}")
+        return USAGE if isinstance(error, UsageError) else FAILED
+    return result if isinstance(result, int) else DONE
+
+
+def _reporter(
+    invocation: Invocation,
+) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
+    """Return the hook for errors that nobody expected: one line, unless the traceback is asked for."""
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if invocation.debug:
+            traceback.print_exception(kind, error, trace)
+            return
+        words = " ".join(f"{kind.__name__}: {error}".split())
+        complain(f"error: unexpected {words[:300]}; run again with --debug to see where")
+
+    return report

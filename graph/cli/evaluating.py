@@ -1,0 +1,106 @@
+"""`evaluate`: judge programs by hand, several of them side by side in one interleaved run."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from graph.cli.codes import DONE, FAILED
+from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from evaluators.evaluation import Comparison, Effort
+    from evaluators.solution import Language, Solution
+    from evaluators.task import Task
+    from graph.config import SearchConfig
+
+_SUFFIXES: dict[str, tuple["Language", ...]] = {".cpp": ("cpp",), ".py": ("python", "triton"), ".cu": ("cuda",)}
+"""File suffix -> languages it may stand for; the first one that the task has a contract for."""
+EffortName = Literal["check", "search", "certify"]
+
+
+def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
+    task: Annotated[str, typer.Argument(help="A built-in task, or a folder with task.toml.")],
+    files: Annotated[list[Path], typer.Argument(help="Programs, one file each.")],
+    effort: Annotated[
+        EffortName, typer.Option(help="`check`: right or wrong. `search`: and how fast. `certify`: beyond doubt.")
+    ] = "search",
+    language: Annotated[str | None, typer.Option(help="Language [default: by the file's suffix].")] = None,
+    evaluator: Annotated[str, typer.Option(help="Who judges: `local`, or `scripted` for tests.")] = "local",
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Check programs and time them against the task's baseline; several ones also against each other."""
+    from evaluators.resolve import resolve_task
+    from graph.presets import resolve
+    from graph.report.comparison import comparison, comparison_lines
+    from graph.wiring import check
+
+    screen = Screen(json)
+    chosen = resolve_task(task)
+    options = {"task": task, "evaluator": evaluator} | ({} if language is None else {"language": language})
+    config = resolve(None, options)
+    check(config)
+    solutions = [_solution(chosen, file, config.language) for file in files]
+    verdicts = asyncio.run(_judge(config, chosen, solutions, effort))
+    names = [str(file) for file in files]
+    facts = comparison(chosen, names, verdicts)
+    if json:
+        screen.data(facts)
+    else:
+        for line in comparison_lines(facts):
+            screen.say(line)
+    return DONE if all(verdict.passed for verdict in verdicts.evaluations) else FAILED
+
+
+async def _judge(
+    config: "SearchConfig", task: "Task", solutions: Sequence["Solution"], effort: "Effort"
+) -> "Comparison":
+    from evaluators.evaluation import Comparison
+    from graph.wiring import evaluator
+
+    judge = evaluator(config)
+    try:
+        if len(solutions) > 1:
+            return await judge.compare(task, solutions, effort)
+        verdict = await judge.evaluate(task, solutions[0], effort)
+    finally:
+        await judge.close()
+    return Comparison(
+        task=task.digest,
+        protocol=verdict.protocol,
+        evaluations=(verdict,),
+        pairs=(),
+        environment=verdict.environment,
+    )
+
+
+def _solution(task: "Task", file: Path, language: "Language | None") -> "Solution":
+    """Return the program in `file`. Raises UsageError when it cannot be read or the language is not the task's."""
+    from evaluators.errors import UsageError
+    from evaluators.task import contract_solution
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: is not a text in UTF-8") from error
+    name = _language(task, file) if language is None else language
+    contract = task.contracts.get(name)
+    if contract is None:
+        raise UsageError(f"task {task.name} has no contract for {name}; it has {', '.join(task.contracts)}")
+    return contract_solution(contract, name, {file.name.lstrip("."): text})
+
+
+def _language(task: "Task", file: Path) -> "Language":
+    from evaluators.errors import UsageError
+
+    meant = _SUFFIXES.get(file.suffix)
+    if meant is None:
+        raise UsageError(f"{file}: its language is not told by the suffix; name it with --language")
+    return next((language for language in meant if language in task.contracts), meant[0])

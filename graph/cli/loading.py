@@ -1,0 +1,66 @@
+"""Reading runs from disk without LangGraph: what `show`, `list`, `tree` and `export` work with."""
+
+from pathlib import Path
+
+from checkpoints.blobs import BlobFolder
+from checkpoints.database import blob_folder, home_folder
+from checkpoints.history import Snapshot, ThreadRecord, read_record, read_snapshot, read_states
+from checkpoints.threads import Lineage
+from evaluators.evaluation import Evaluation
+from evaluators.solution import Solution
+from evaluators.task import Task
+from graph.config import SearchConfig
+from graph.report.summary import Run
+from graph.world_model import WorldModel
+from nodes.accounts import no_spend
+from nodes.trees import TreeStore
+
+
+def load_run(home: Path | None, name: str) -> Run:
+    """Return the run with this name. Raises StoreError, UsageError as `checkpoints.history.read_state`."""
+    folder = home_folder(home)
+    snapshot = read_snapshot(folder, name)
+    blobs = BlobFolder(blob_folder(folder))
+    record = read_record(folder, snapshot.thread.uuid)
+    return _run(folder, blobs, snapshot, record)
+
+
+def load_all(home: Path | None) -> list[tuple[Snapshot, SearchConfig]]:
+    """Return every run, the one worked on last first, with its configuration."""
+    folder = home_folder(home)
+    snapshots = read_states(folder)
+    if not snapshots:
+        return []
+    blobs = BlobFolder(blob_folder(folder))
+    return [(snapshot, _config(blobs, snapshot)) for snapshot in snapshots]
+
+
+def load_solution(home: Path | None, run: Run) -> Solution | None:
+    """Return the incumbent's program, None when nothing has passed."""
+    if run.incumbent is None:
+        return None
+    blobs = BlobFolder(blob_folder(home_folder(home)))
+    return Solution.model_validate(blobs.get_json(run.incumbent["solution"]))
+
+
+def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadRecord) -> Run:
+    values = snapshot.values
+    incumbent = values.get("incumbent")
+    return Run(
+        snapshot=snapshot,
+        config=_config(blobs, snapshot),
+        task=Task.model_validate(blobs.get_json(values["task"]["blob"])) if "task" in values else None,
+        model=TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel(),
+        spend=values.get("spend") or no_spend(),
+        best=None if incumbent is None else Evaluation.model_validate(blobs.get_json(incumbent["evaluation"])),
+        unknown_calls=sum(entry.unknown for entry in record.entries),
+        ancestors=tuple((place, _name(folder, place)) for place in record.ancestors),
+    )
+
+
+def _config(blobs: BlobFolder, snapshot: Snapshot) -> SearchConfig:
+    return SearchConfig.model_validate(blobs.get_json(snapshot.thread.config))
+
+
+def _name(folder: Path, place: Lineage) -> str:
+    return read_snapshot(folder, place.parent).thread.name

@@ -1,0 +1,31 @@
+"""Options that every command has."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Invocation:
+    """One call of the program: what `main` must know to report an error."""
+
+    debug: bool = False
+    """Show tracebacks."""
+
+
+def _debug(context: typer.Context, value: bool) -> bool:
+    invocation = context.find_root().obj
+    if value and isinstance(invocation, Invocation):
+        invocation.debug = True
+    return value
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, and everything else to stderr.")]
+HomeFolder = Annotated[
+    Path | None,
+    typer.Option("--home", help="Folder of the runs [default: KSEARCH_HOME, else .ksearch here].", metavar="FOLDER"),
+]
+Debug = Annotated[bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show the traceback of an error.")]
+ThreadName = Annotated[
+    str, typer.Argument(metavar="[THREAD]", help="Name of a run, or the beginning of one.", show_default=True)
+]

@@ -1,0 +1,96 @@
+"""`run` and `resume`: a search from its options to its summary."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graph.cli.options import AsJson, Debug, HomeFolder, ThreadName
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Set any option: key=value. Repeatable.", metavar="KEY=VALUE"),
+]
+Require = Annotated[
+    float | None,
+    typer.Option(
+        "--require", help="Exit with 1 when the best certified ratio stays below this, and say why.", metavar="RATIO"
+    ),
+]
+
+
+def run(  # noqa: PLR0913, PLR0917 - one parameter per option
+    task: Annotated[
+        str | None, typer.Argument(help="A built-in task, or a folder with task.toml [default: softmax].")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Options to start from: `default` or `paper`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of options.", metavar="FILE")] = None,
+    options: SetOption = None,
+    planner: Annotated[str | None, typer.Option(help="Who plans, such as `offline`.")] = None,
+    coder: Annotated[str | None, typer.Option(help="Who writes programs, such as `offline`.")] = None,
+    evaluator: Annotated[str | None, typer.Option(help="Who judges programs, such as `local`.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Budget of evaluations.")] = None,
+    width: Annotated[int | None, typer.Option(help="Intents at work at the same time.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Programs per intent and round.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Who is next: `priority`, `puct` or `random`.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the programs.")] = None,
+    target: Annotated[float | None, typer.Option(help="Stop when the best reaches this figure.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the search's random choices.")] = None,
+    no_seed_program: Annotated[bool, typer.Option("--no-seed-program", help="Start from nothing.")] = False,
+    require: Require = None,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Search for a faster program.
+
+    Options come from the preset, then the file, then --set, then the flags; the last one holds.
+    """
+    from graph.cli.session import Session
+    from graph.config_file import load_options
+    from graph.presets import resolve
+
+    given = {
+        "task": task,
+        "planner": planner,
+        "coder": coder,
+        "evaluator": evaluator,
+        "max_evaluations": evaluations,
+        "width": width,
+        "samples": samples,
+        "policy": policy,
+        "language": language,
+        "target": target,
+        "seed": seed,
+        "use_seed": False if no_seed_program else None,
+    }
+    flags = {name: value for name, value in given.items() if value is not None}
+    everything = {**({} if config is None else load_options(config)), **_parsed(options), **flags}
+    return Session(json=json, home=home, require=require).start(resolve(preset, everything))
+
+
+def resume(
+    thread: ThreadName = "latest",
+    options: SetOption = None,
+    evaluations: Annotated[int | None, typer.Option(help="Budget of evaluations, in all.")] = None,
+    require: Require = None,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Go on with a run where it was left, however it ended."""
+    from evaluators.errors import UsageError
+    from graph.cli.session import Session
+
+    changes = _parsed(options)
+    if "preset" in changes:
+        raise UsageError("the preset of a run is fixed: set the options that you want to change one by one")
+    if evaluations is not None:
+        changes["max_evaluations"] = evaluations
+    return Session(json=json, home=home, require=require).resume(thread, changes)
+
+
+def _parsed(options: list[str] | None) -> dict[str, Any]:
+    from graph.config_file import parse_set
+
+    return dict(parse_set(option) for option in options or [])

@@ -1,0 +1,53 @@
+"""Where output goes: data on stdout, everything for people on stdout or, when that is taken by JSON, on stderr."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+
+@dataclass
+class Screen:
+    """One command's output."""
+
+    json: bool = False
+    """Stdout carries JSON and nothing else."""
+
+    @cached_property
+    def console(self) -> Console:
+        """The stream for people."""
+        return Console(stderr=self.json, highlight=False, soft_wrap=True)
+
+    @property
+    def live(self) -> bool:
+        """Whether a display that moves makes sense: a terminal with a person behind it."""
+        stream = sys.stderr if self.json else sys.stdout
+        return stream.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    def say(self, text: str, style: str = "") -> None:
+        """Write one line for people."""
+        self.console.print(Text(text, style=style))
+
+    def facts(self, lines: list[tuple[str, str]]) -> None:
+        """Write (label, text) lines with the texts in one column; a repeated label is written once."""
+        width = max((len(label) for label, _ in lines), default=0)
+        before = ""
+        for label, text in lines:
+            name = "" if label == before else label
+            before = label
+            self.console.print(Text.assemble((name.ljust(width + 2), "bold"), text))
+
+    def data(self, value: Any) -> None:
+        """Write `value` as JSON on stdout."""
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+
+def complain(line: str) -> None:
+    """Write one line on stderr, whatever may become of it."""
+    print(line, file=sys.stderr)  # noqa: T201 - the last resort must not depend on a library

@@ -1,0 +1,128 @@
+"""One visit to a run: hold it, show it, log it, and say at the end what came of it and how to go on."""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checkpoints.database import home_folder
+from checkpoints.history import read_state
+from checkpoints.home import open_home
+from evaluators.errors import KsearchError
+from evaluators.resolve import resolve_task
+from graph.cli import machine
+from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
+from graph.cli.display import Display, LiveDisplay, PlainDisplay
+from graph.cli.loading import load_run
+from graph.cli.run_log import RunLog
+from graph.cli.screen import Screen
+from graph.config import SearchConfig
+from graph.presets import resolve
+from graph.report.causes import Machine, causes, shortfall
+from graph.report.ending import ended_lines, still_stopped, went_wrong
+from graph.report.progress import Progress
+from graph.report.summary import Run, best, summary
+from graph.runs import Listen, opened_services, resume, start
+from nodes.services import Services
+
+Visit = Callable[[Services, Listen], Any]
+
+
+@dataclass
+class Session:
+    """One call of `run` or `resume`."""
+
+    json: bool
+    home: Path | None
+    require: float | None
+    """Ratio to the baseline that the best program must reach."""
+    _screen: Screen = field(init=False)
+    _machine: Machine = field(default_factory=machine.look)
+    """Looked at before the search puts load on it."""
+    _uuid: str = ""
+    _name: str = ""
+
+    def __post_init__(self) -> None:
+        self._screen = Screen(self.json)
+
+    def start(self, config: SearchConfig) -> int:
+        """Begin a run and return the exit code. Raises KsearchError."""
+        task = resolve_task(config.task)
+        progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
+        return self._visit(lambda means, listen: start(means, config, listen), progress)
+
+    def resume(self, name: str, changes: Mapping[str, Any]) -> int:
+        """Go on with a run and return the exit code. Raises KsearchError."""
+        before = load_run(self.home, name)
+        config = resolve(before.config.preset, {**before.config.model_dump(exclude={"preset"}), **changes})
+        progress = Progress(
+            task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
+        )
+        uuid = before.snapshot.thread.uuid
+        return self._visit(lambda means, listen: resume(means, uuid, dict(changes), listen), progress, before)
+
+    def _visit(self, visit: Visit, progress: Progress, before: Run | None = None) -> int:
+        with ExitStack() as stack:
+            folder = home_folder(self.home)
+            log = RunLog(folder)
+            stack.callback(log.close)
+            display = stack.enter_context(self._display(progress, folder))
+            try:
+                asyncio.run(self._hold(visit, log, display))
+            except (asyncio.CancelledError, KeyboardInterrupt):
+                if not self._uuid:
+                    self._screen.say("stopped before the run began")
+                    return INTERRUPTED
+            except KsearchError:
+                stack.close()
+                if self._uuid:
+                    self._screen.say(f"what was done is kept; once repaired: ksearch resume {self._name}{self._where}")
+                raise
+        return self._conclude(load_run(self.home, self._uuid), before)
+
+    async def _hold(self, visit: Visit, log: RunLog, display: Display) -> None:
+        def listen(event: Mapping[str, Any]) -> None:
+            if event["event"] == "thread":
+                self._uuid, self._name = event["uuid"], event["thread"]
+            log.add(event)
+            display.add(event)
+
+        async with open_home(self.home) as home, opened_services(home) as means:
+            await visit(means, listen)
+
+    def _display(self, progress: Progress, folder: Path) -> Display:
+        if not self._screen.live:
+            return PlainDisplay(self._screen, progress.unit, progress.budget)
+        return LiveDisplay(self._screen, progress, lambda uuid: read_state(folder, uuid))
+
+    @property
+    def _where(self) -> str:
+        """What the commands that we suggest need to find the runs."""
+        return "" if self.home is None else f" --home {shlex.quote(str(self.home))}"
+
+    def _conclude(self, run: Run, before: Run | None) -> int:
+        """Tell what came of the visit and return the exit code."""
+        self._screen.facts(list(ended_lines(run, self._where)))
+        for line in [] if before is None else still_stopped(before, run, self._where):
+            self._screen.say(line)
+        paused = run.snapshot.thread.status == "paused"
+        short = [] if paused else self._shortfall(run)
+        for line in short:
+            self._screen.say(line)
+        if self.json:
+            self._screen.data({**summary(run), "shortfall": short})
+        if paused:
+            return PAUSED
+        return FAILED if short or went_wrong(run) else DONE
+
+    def _shortfall(self, run: Run) -> list[str]:
+        """Return why the run is a failure by what was required of it, line by line; none when it is not."""
+        found = causes(self._machine, run.language)
+        facts = best(run)
+        ratio = None if facts is None or not facts["certified"] else facts["ratio"]
+        if self.require is not None and (ratio is None or ratio < self.require):
+            return shortfall(self.require, ratio, found)
+        return [f"cause: {cause}" for cause in found] if went_wrong(run) else []

@@ -1,0 +1,92 @@
+"""`tasks`: the built-in tasks, and what one task asks for."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graph.cli.codes import DONE
+from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from evaluators.task import Scalar, Task, Tensor
+
+app = typer.Typer(epilog="Example: ksearch tasks show softmax", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def tasks(context: typer.Context, json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
+    """List the built-in tasks; `ksearch tasks show NAME` tells more of one."""
+    if context.invoked_subcommand is not None:
+        return DONE
+    from evaluators.resolve import builtin_names, resolve_builtin
+
+    screen = Screen(json)
+    found = [resolve_builtin(name) for name in builtin_names()]
+    if json:
+        screen.data([_entry(task) for task in found])
+        return DONE
+    screen.facts([(task.name, f"{task.title or task.name} ({', '.join(task.contracts)})") for task in found])
+    return DONE
+
+
+@app.command("show", epilog="Example: ksearch tasks show softmax")
+def show(
+    name: Annotated[str, typer.Argument(metavar="TASK", help="A built-in task, or a folder with task.toml.")],
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Show what a task computes, on which workloads, and how it is checked."""
+    from evaluators.resolve import resolve_task
+
+    screen = Screen(json)
+    task = resolve_task(name)
+    if json:
+        screen.data({**task.model_dump(mode="json"), "digest": task.digest})
+        return DONE
+    screen.facts(list(_lines(task)))
+    screen.say("")
+    screen.say(task.description.strip())
+    return DONE
+
+
+def _entry(task: "Task") -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "title": task.title,
+        "device": task.device,
+        "languages": list(task.contracts),
+        "seeds": [language for language, contract in task.contracts.items() if contract.seed is not None],
+        "workloads": [workload.name for workload in task.workloads],
+        "objective": task.objective.model_dump(mode="json"),
+        "digest": task.digest,
+    }
+
+
+def _lines(task: "Task") -> Iterator[tuple[str, str]]:
+    yield "task", f"{task.name}: {task.title}" if task.title else task.name
+    yield "origin", task.origin
+    yield "device", task.device
+    for name, value in task.inputs.items():
+        yield "inputs", _argument(name, value)
+    for name, tensor in task.outputs.items():
+        yield "outputs", _argument(name, tensor)
+    for workload in task.workloads:
+        sizes = ", ".join(f"{axis} {size}" for axis, size in task.sizes(workload).items())
+        held_out = " (held out)" if workload.split == "held_out" else ""
+        yield "workloads", f"{workload.name}: {sizes}{held_out}"
+    rule = task.tolerance
+    yield "tolerance", f"rtol {rule.rtol:g}, atol {rule.atol:g}, {rule.matched:.4%} of the elements"
+    yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
+    for language, contract in task.contracts.items():
+        seed = "with a seed program" if contract.seed is not None else "without a seed program"
+        yield "languages", f"{language}: {contract.entry_point} ({contract.binding}), {seed}"
+
+
+def _argument(name: str, value: "Tensor | Scalar") -> str:
+    from evaluators.task import Tensor
+
+    kind = f"[{', '.join(value.shape)}] {value.dtype}" if isinstance(value, Tensor) else value.scalar
+    return f"{name}: {kind}" + (f", {value.description}" if value.description else "")

@@ -1,0 +1,52 @@
+"""What is said at the end of a visit to a run. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from graph.report.figures import one_line
+from graph.report.summary import Run, best_text
+
+_GO_ON: Mapping[str, str] = {
+    "budget": "raise the budget: ksearch resume {name} --set max_evaluations={more}",
+    "target": "aim higher: ksearch resume {name} --set target=none",
+    "exhausted": "every intent is done: a new run with other options, such as --set policy=puct, may go further",
+    "nothing_to_start_from": "put right what the reason says, then start a new run",
+    "requested": "go on with: ksearch resume {name}",
+}
+
+
+def went_wrong(run: Run) -> bool:
+    """Return whether a finished search has nothing to show: nothing to start from, or nothing that passed."""
+    stop = run.snapshot.values.get("stop")
+    return run.incumbent is None or (stop is not None and stop["reason"] == "nothing_to_start_from")
+
+
+def ended_lines(run: Run, where: str) -> Iterator[tuple[str, str]]:
+    """Yield (label, text): why the run stopped, what it found, and the commands to type next.
+
+    Args:
+        run: The run, finished or paused.
+        where: What commands need to find it, such as " --home runs"; empty for the default.
+    """
+    stop = run.snapshot.values.get("stop")
+    if run.snapshot.thread.status == "paused":
+        yield "paused", f"paused. Go on with: ksearch resume {run.name}{where}"
+    elif stop is not None:
+        yield "stopped", f"{stop['reason']}: {one_line(stop['detail'])}"
+    yield "best", best_text(run)
+    if run.incumbent is not None:
+        yield "program", f"kept in the run; write it to a folder: ksearch export {run.name}{where}"
+    yield "plan", f"ksearch tree {run.name}{where}"
+
+
+def still_stopped(before: Run, after: Run, where: str) -> list[str]:
+    """Return the lines that say that a finished run was resumed and its reason to stop still holds; none otherwise."""
+    stop = after.snapshot.values.get("stop")
+    moved = after.snapshot.values.get("round", 0) > before.snapshot.values.get("round", 0)
+    if stop is None or moved or {before.snapshot.thread.status, after.snapshot.thread.status} != {"finished"}:
+        return []
+    advice = _GO_ON[stop["reason"]].format(name=after.name + where, more=_more(after))
+    return [f"{after.name} had finished, and its reason to stop still holds", advice]
+
+
+def _more(run: Run) -> int:
+    return max(2 * run.config.max_evaluations, 1)

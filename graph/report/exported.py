@@ -1,0 +1,68 @@
+"""The page that goes with an exported program. Pure."""
+
+from collections.abc import Iterator
+
+from evaluators.evaluation import Evaluation
+from evaluators.solution import Solution
+from graph.report.figures import one_line, quantity, shown
+from graph.report.summary import Run, best_text
+from graph.report.tree import tree_rows
+
+
+def readme(run: Run, solution: Solution) -> str:
+    """Return Markdown that says what the program is, how it was measured and how the search got there."""
+    return "\n".join(_lines(run, solution)) + "\n"
+
+
+def _lines(run: Run, solution: Solution) -> Iterator[str]:
+    yield f"# {run.snapshot.thread.task}: best program of {run.name}"
+    yield ""
+    yield best_text(run) + "."
+    yield ""
+    yield f"- program: `{solution.main_file}` ({solution.language}), entry point `{solution.entry_point}`"
+    if solution.flags:
+        yield f"- flags: `{' '.join(solution.flags)}`"
+    yield f"- digest: `{solution.digest}`"
+    if run.best is not None:
+        yield from _measured(run.best)
+    yield ""
+    yield f"Check it again: `ksearch evaluate {run.snapshot.thread.task} {solution.main_file} --effort certify`"
+    yield ""
+    yield "## How the search got there"
+    yield ""
+    yield from _path(run)
+    yield ""
+    yield "Files: `solution.json` (the program as a record), `evaluation.json` (its certification), `tree.json` (the"
+    yield "whole plan), `run.json` (the run: options, budget, spend)."
+
+
+def _measured(evaluation: Evaluation) -> Iterator[str]:
+    yield f"- protocol: {evaluation.protocol}, tier {evaluation.tier}"
+    if evaluation.environment is not None:
+        environment = evaluation.environment
+        yield f"- measured on: {environment.device}, torch {environment.torch}, {environment.compiler or 'no compiler'}"
+    yield ""
+    yield "| workload | baseline | program | ratio |"
+    yield "|---|---|---|---|"
+    for result in evaluation.workloads:
+        if result.measurement is None:
+            yield f"| {result.workload} | | | {result.status.value}, not timed |"
+            continue
+        times = result.measurement
+        baseline, candidate = quantity(times.baseline_ms, "ms"), quantity(times.candidate_ms, "ms")
+        yield f"| {result.workload} | {baseline} | {candidate} | {shown(times.ratio, 'x')} |"
+
+
+def _path(run: Run) -> Iterator[str]:
+    """Yield the steps from the seed program to the best one."""
+    node = None if run.incumbent is None else run.model.find(run.incumbent["node"])
+    lineage = []
+    while node is not None:
+        lineage.append(node)
+        node = run.model.find(node.parent)
+    root = next(iter(tree_rows(run.model, None, run.unit)))
+    yield f"1. {root.title or 'no seed program'}: {root.facts}"
+    for number, step in enumerate(reversed(lineage), start=2):
+        best = step.best(run.model.goal)
+        figure = "" if best is None or best.objective is None else f": {quantity(best.objective.value, run.unit)}"
+        yield f"{number}. {step.id} {one_line(step.intent.title)}{figure}"

@@ -1,0 +1,136 @@
+"""How far a run is: folded from its events, shown while it runs. Pure; time comes from the caller."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graph.report.events import Event
+from graph.report.figures import duration, one_line, shown
+
+_FREE = ("unusable", "repeated")
+"""Results that cost no evaluation."""
+BAR = 24
+"""Cells of the bar of evaluations."""
+SHOWN = 3
+"""Frontier nodes and cycles that are shown."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known of a run at work."""
+
+    task: str
+    unit: str
+    budget: int
+    """Evaluations in all."""
+    thread: str = ""
+    round: int = 0
+    evaluations: int = 0
+    """Evaluations of finished rounds."""
+    pending: int = 0
+    """Evaluations of the round at work."""
+    began: int | None = None
+    """Evaluations at the beginning of this visit; None until the first is known."""
+    best: Mapping[str, float] | None = None
+    """Value, low, high of the incumbent."""
+    frontier: tuple[Mapping[str, Any], ...] = ()
+    cycles: Mapping[int, str] = field(default_factory=dict)
+    """Active cycle -> node and title."""
+
+    @property
+    def done(self) -> int:
+        """Evaluations so far."""
+        return self.evaluations + self.pending
+
+
+def from_state(progress: Progress, values: Mapping[str, Any]) -> Progress:
+    """Return the progress with what a state says: where a resumed run goes on, and the frontier."""
+    if "spend" not in values:
+        return progress
+    incumbent = values.get("incumbent")
+    done = values["spend"]["evaluations"]
+    return replace(
+        progress,
+        round=values["round"],
+        evaluations=done,
+        began=done if progress.began is None else progress.began,
+        best=None if incumbent is None else incumbent["objective"],
+        frontier=tuple(values.get("frontier", ())),
+        cycles={cycle["id"]: cycle["node"] for cycle in values["cycles"]} | dict(progress.cycles),
+    )
+
+
+def advanced(progress: Progress, event: Event) -> Progress:
+    """Return the progress after an event."""
+    changes = _CHANGES.get(event["event"])
+    return progress if changes is None else replace(progress, **changes(progress, event))
+
+
+def _thread(progress: Progress, event: Event) -> dict[str, Any]:
+    return {"thread": event["thread"]}
+
+
+def _seed(progress: Progress, event: Event) -> dict[str, Any]:
+    return {"best": event["objective"] or progress.best}
+
+
+def _selected(progress: Progress, event: Event) -> dict[str, Any]:
+    return {"cycles": {**progress.cycles, event["cycle"]: f"{event['node']} {one_line(event['title'], 60)}"}}
+
+
+def _result(progress: Progress, event: Event) -> dict[str, Any]:
+    return {"pending": progress.pending + (event["status"] not in _FREE)}
+
+
+def _certified(progress: Progress, event: Event) -> dict[str, Any]:
+    return {"best": event["objective"]} if event["accepted"] else {}
+
+
+def _round(progress: Progress, event: Event) -> dict[str, Any]:
+    best = None if event["incumbent"] is None else event["incumbent"]["objective"]
+    return {"round": event["round"], "evaluations": event["evaluations"], "pending": 0, "best": best}
+
+
+def _settled(progress: Progress, event: Event) -> dict[str, Any]:
+    return {"cycles": {cycle: node for cycle, node in progress.cycles.items() if cycle != event["cycle"]}}
+
+
+_CHANGES: Mapping[str, Callable[[Progress, Event], dict[str, Any]]] = {
+    "thread": _thread,
+    "seed": _seed,
+    "selected": _selected,
+    "result": _result,
+    "certified": _certified,
+    "round": _round,
+    "settled": _settled,
+}
+
+
+def pace(progress: Progress, elapsed_s: float) -> tuple[float, float] | None:
+    """Return (evaluations a minute, seconds left of the budget of evaluations); None while it cannot be told.
+
+    Args:
+        progress: How far the run is.
+        elapsed_s: Seconds that this visit has lasted.
+    """
+    made = progress.done - (progress.began or 0)
+    if made < 1 or elapsed_s <= 0:
+        return None
+    return 60 * made / elapsed_s, max(progress.budget - progress.done, 0) * elapsed_s / made
+
+
+def progress_lines(progress: Progress, elapsed_s: float) -> Iterator[str]:
+    """Yield the lines of the live display. Arguments as of `pace`."""
+    filled = BAR if progress.budget == 0 else min(BAR * progress.done // progress.budget, BAR)
+    bar = "#" * filled + "." * (BAR - filled)
+    known = pace(progress, elapsed_s)
+    rate = f", {known[0]:.3g} a minute, about {duration(known[1])} left" if known else ""
+    yield f"{progress.thread or progress.task}  round {progress.round}"
+    yield f"[{bar}] {progress.done} of {progress.budget} evaluations{rate}"
+    yield f"best: {shown(progress.best, progress.unit)}" if progress.best else "best: nothing has passed yet"
+    for cycle, title in list(progress.cycles.items())[:SHOWN]:
+        yield f"at work: cycle {cycle}, {title}"
+    if len(progress.cycles) > SHOWN:
+        yield f"at work: {len(progress.cycles) - SHOWN} more cycles"
+    for node in progress.frontier[:SHOWN]:
+        yield f"frontier: {node['node']} (V {node['priority']:.2f}) {one_line(node['title'], 60)}"
