@@ -64,7 +64,18 @@ class SearchConfig(Record):
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
     """Seed of every random choice the search makes."""
     prompt_variant: str = "default"
-    """Prompts that planner and coder models are given."""
+    """Prompts that planner and coder models are given (`ksearch prompts` lists them)."""
+    hardware: str | None = None
+    """Sheet of the hardware that prompts describe; None: `cpu` for tasks of the CPU, `gpu` (no figures) for others."""
+    edit_format: Literal["whole", "search_replace"] = "whole"
+    """How a coder model replies: with whole files, or with search and replace blocks (whole files after a failure)."""
+    repair_turns: int = Field(default=0, ge=0, le=100)
+    """Prompts per cycle that ask for nothing but mending a program that did not compile; 0: debug prompts instead."""
+    max_corrections: int = Field(default=2, ge=0, le=10)
+    """Corrective turns after a reply that cannot be used, each with the exact errors."""
+    tree_chars: int = Field(default=60_000, ge=0)
+    """Size of the tree in a planner's prompt, characters. Whole nodes are left out to keep to it: pruned, then failed,
+    then closed ones that lead to no open node and not to the best program; the rest is shown whatever its size."""
 
     def with_options(self, options: dict[str, Any]) -> "SearchConfig":
         """Return the configuration with `options` set, validated. Raises pydantic.ValidationError."""

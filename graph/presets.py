@@ -20,16 +20,27 @@ PAPER: dict[str, Any] = {
     "calibration": False,
     "frozen_world_model": False,
     "flat": False,
+    "prompt_variant": "paper",
+    "repair_turns": 0,
 }
 """The published algorithm with nothing added: K = 7, argmax V, one cycle, one sample a round. For comparisons."""
 
-DEFAULT: dict[str, Any] = {**PAPER, "sample_cap": 12, "novelty": True, "calibration": True}
+DEFAULT: dict[str, Any] = {
+    **PAPER,
+    "sample_cap": 12,
+    "novelty": True,
+    "calibration": True,
+    "prompt_variant": "default",
+    "repair_turns": 2,
+}
 """What we would start with; argued, not yet measured.
 
 - `novelty`: an evaluation of a program that was evaluated before says nothing new.
 - `sample_cap` 12: K alone never ends a cycle that improves a little every time; 12 leaves K = 7 room for five
   improvements, after which the planner, which sees the other intents too, decides whether to build on the result.
 - `calibration`: without effect on `priority`; whoever switches to `puct` gets corrected predictions.
+- `prompt_variant`: the prompts of that name also show calibration and ask for predictions.
+- `repair_turns` 2: what does not compile needs the compiler's words and the program, not the whole story.
 - `policy`, `width` and `samples` as in the paper: a wider search finds less with an equal number of evaluations, since
   each sample knows fewer results. They are for those who have more devices than time.
 """
