@@ -72,6 +72,8 @@ class Script(Record):
     """The first is for initialize, number c (from 0) for the revision after cycle c."""
     cycles: tuple[tuple[ScriptedDraft, ...], ...] = ()
     """Cycle 1's samples in order, then cycle 2's, ..."""
+    delay_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How long each reply takes, seconds, for those who want to watch or to interrupt the search."""
 
     @staticmethod
     def load(path: Path) -> "Script":
@@ -90,9 +92,10 @@ class Script(Record):
 class ScriptedPlanner:
     """Proposes what the script says; nothing where the script has ended."""
 
-    def __init__(self, script: Script, delay_s: float = 0.0) -> None:
+    def __init__(self, script: Script, delay_s: float | None = None) -> None:
+        """Play `script`; `delay_s` is how long each reply takes, left out: what the script says."""
         self.script = script
-        self.delay_s = delay_s
+        self.delay_s = script.delay_s if delay_s is None else delay_s
 
     async def initialize(self, view: PlannerView, calls: PaidCalls) -> Proposal:
         """Return the script's first proposal."""
@@ -118,9 +121,10 @@ class ScriptedPlanner:
 class ScriptedCoder:
     """Writes what the script says; nothing, and for good, where the script has ended."""
 
-    def __init__(self, script: Script, delay_s: float = 0.0) -> None:
+    def __init__(self, script: Script, delay_s: float | None = None) -> None:
+        """Play `script`; `delay_s` is how long each reply takes, left out: what the script says."""
         self.script = script
-        self.delay_s = delay_s
+        self.delay_s = script.delay_s if delay_s is None else delay_s
 
     async def write(self, request: CodeRequest, calls: PaidCalls) -> Draft:
         """Return the draft that the script has for the request's cycle and sample."""
