@@ -11,6 +11,7 @@ from graph.calibration import Calibration
 from graph.config import SearchConfig
 from graph.cycles import Cycle, Result
 from graph.edits import EditBatch
+from graph.state import Incumbent
 from graph.world_model import WorldModel
 from nodes.paid import PaidCalls
 
@@ -41,6 +42,8 @@ class PlannerView:
     """Loads a program by its blob."""
     evaluation: Callable[[str], Evaluation] = field(repr=False)
     """Loads an evaluation by its blob."""
+    incumbent: Incumbent | None = None
+    """The best certified program; None when there is none."""
 
 
 @dataclass(frozen=True)

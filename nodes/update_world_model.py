@@ -61,6 +61,7 @@ async def _view(
         reports=await _reports(services, state["attempts"], done),
         program=services.load_solution,
         evaluation=services.load_evaluation,
+        incumbent=state["incumbent"],
     )
 
 
