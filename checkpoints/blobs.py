@@ -132,8 +132,11 @@ class BlobFolder:
         partial = self.folder / "partial" / f"{os.getpid()}-{secrets.token_hex(8)}"
         try:
             partial.write_bytes(packed)
-            file.parent.mkdir(exist_ok=True)
-            partial.replace(file)
+            try:
+                partial.replace(file)
+            except FileNotFoundError:
+                file.parent.mkdir(exist_ok=True)
+                partial.replace(file)
         except OSError:
             partial.unlink(missing_ok=True)
             raise

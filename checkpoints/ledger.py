@@ -119,6 +119,18 @@ class Ledger:
         """
         await self._database.run(partial(_begin, key=key))
 
+    async def claim(self, key: LedgerKey) -> Entry | None:
+        """Return the call's entry when it has a result; else write the intent to make it, in the same step."""
+
+        def work(connection: sqlite3.Connection) -> Entry | None:
+            found = read_entries(connection, _IS_KEY, key.row)
+            if found and found[0].result is not None:
+                return found[0]
+            _begin(connection, key)
+            return None
+
+        return await self._database.run(work)
+
     async def finish(self, key: LedgerKey, result: str, spend: Spend) -> None:
         """Write that the call has the result in blob `result` and what it cost.
 
@@ -202,14 +214,13 @@ async def once(
         StoreError: the result could not be recorded, or the recorded one is missing or damaged.
         TypeError, ValueError: the result or the spend is no JSON.
     """
-    entry = await ledger.find(key)
-    if entry is None or entry.result is None or entry.spend is None:
-        await ledger.begin(key)
-        result, spend = await call()
-        data = canonical_json(result)
-        await ledger.keep(key, blobs, data, spend)
-        return json.loads(data), json.loads(canonical_json(spend)), True
-    return await asyncio.to_thread(blobs.get_json, entry.result), entry.spend, False
+    entry = await ledger.claim(key)
+    if entry is not None and entry.result is not None and entry.spend is not None:
+        return await asyncio.to_thread(blobs.get_json, entry.result), entry.spend, False
+    result, spend = await call()
+    data = canonical_json(result)
+    await ledger.keep(key, blobs, data, spend)
+    return json.loads(data), json.loads(canonical_json(spend)), True
 
 
 def add_up(entries: list[Entry]) -> list[Total]:

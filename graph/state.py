@@ -10,8 +10,7 @@ class Log(TypedDict):
     """Entries in order, kept in blobs (checkpoints/logs.py reads and writes it)."""
 
     count: int
-    tail: list[str]
-    segments: list[str]
+    head: str
 
 
 SCHEMA_VERSION = 1

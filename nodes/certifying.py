@@ -64,7 +64,7 @@ class Certifier:
             solution: Solution = await self.services.solution(result.solution)
             verdict = await judge(calls, "certification", self.evaluator, self.task, solution, "certify", rival)
             spent += calls.spent
-            blob = await self.services.save(verdict.model_dump(mode="json"))
+            blob = await self.services.keep(verdict)
             accepted = self._accepts(verdict, rival)
             self._told(result, verdict, accepted)
             if accepted and verdict.objective is not None:

@@ -42,7 +42,7 @@ async def initialize(services: Services, state: SearchState, thread: str, tell: 
     stop = _nothing_to_start_from(config, seed, verdict)
     proposal: Proposal | None = None
     if stop is None:
-        view = _view(services, task, config, model)
+        view = _view(services, task, config, model, incumbent)
         proposal = await services.make_planner(config).initialize(view, planning)
     batch = EditBatch(origin="planner") if proposal is None else proposal.batch
     committed = await commit(services, model, batch, empty_log(), 0, "" if proposal is None else proposal.note, tell)
@@ -68,7 +68,9 @@ async def initialize(services: Services, state: SearchState, thread: str, tell: 
     }
 
 
-def _view(services: Services, task: Task, config: SearchConfig, model: WorldModel) -> PlannerView:
+def _view(
+    services: Services, task: Task, config: SearchConfig, model: WorldModel, incumbent: Incumbent | None
+) -> PlannerView:
     return PlannerView(
         task=task,
         language=language_of(config, task),
@@ -80,6 +82,7 @@ def _view(services: Services, task: Task, config: SearchConfig, model: WorldMode
         reports=(),
         program=services.load_solution,
         evaluation=services.load_evaluation,
+        incumbent=incumbent,
     )
 
 
@@ -88,8 +91,8 @@ async def _standing(
 ) -> tuple[Evidence | None, Incumbent | None]:
     if seed is None or verdict is None or verdict.objective is None:
         return None, None
-    solution = await services.save(seed.model_dump(mode="json"))
-    evaluation = await services.save(verdict.model_dump(mode="json"))
+    solution = await services.keep(seed)
+    evaluation = await services.keep(verdict)
     evidence = Evidence(
         cycle=0,
         first_round=0,

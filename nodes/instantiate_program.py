@@ -47,7 +47,7 @@ async def instantiate_program(services: Services, sample: Sample, thread: str, t
     )
     if draft.solution is None:
         return candidate
-    candidate["solution"] = await services.save(draft.solution.model_dump(mode="json"))
+    candidate["solution"] = await services.keep(draft.solution)
     candidate["key"] = key = novelty_key(draft.solution)
     candidate["outcome"] = "evaluated"
     # The log ends with the round before, so a node that runs again after a crash decides as it did at first.

@@ -58,7 +58,7 @@ async def _incumbent(
     verdict = await judge(calls, "remeasurement", evaluator, task, solution, "certify")
     if verdict.objective is None:
         return None
-    blob = await services.save(verdict.model_dump(mode="json"))
+    blob = await services.keep(verdict)
     return {**incumbent, "evaluation": blob, "objective": verdict.objective.model_dump()}
 
 
@@ -69,7 +69,7 @@ async def _cycle(services: Services, calls: PaidCalls, evaluator: Evaluator, tas
         solution = await services.solution(cycle.best.solution)
         verdict = await judge(calls, "remeasurement", evaluator, task, solution, "search")
         if verdict.objective is not None:
-            blob = await services.save(verdict.model_dump(mode="json"))
+            blob = await services.keep(verdict)
             best = Best.model_validate(
                 {**cycle.best.model_dump(), "evaluation": blob, "objective": verdict.objective.model_dump()}
             )

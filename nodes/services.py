@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from checkpoints.home import Home
 from checkpoints.logs import append, newest
 from evaluators.evaluation import Evaluation
 from evaluators.evaluator import Evaluator
+from evaluators.objective import Record
 from evaluators.solution import Language, Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
@@ -21,6 +22,10 @@ from nodes.novelty import NoveltyIndex
 from nodes.paid import PaidCalls
 from nodes.planner import Planner
 from nodes.trees import TreeStore
+
+R = TypeVar("R", bound=Record)
+REMEMBERED = 256
+"""Records kept in memory: more than a round of a wide search touches."""
 
 
 class Presence(Protocol):
@@ -65,8 +70,8 @@ class Services:
     """Task reference -> task. Raises UsageError."""
     presence: Presence = field(default_factory=HeldOutside)
     _trees: TreeStore = field(init=False, repr=False)
-    _records: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Blob -> parsed configuration or task: both are read by every node of every round."""
+    _records: dict[str, Record] = field(default_factory=dict, repr=False)
+    """Blob -> what it holds, for the records read or written last."""
     _in_force: dict[str, str] = field(default_factory=dict, repr=False)
     _novelty: dict[str, NoveltyIndex] = field(default_factory=dict, repr=False)
     _laps: dict[str, float] = field(default_factory=dict, repr=False)
@@ -84,22 +89,16 @@ class Services:
 
     async def config(self, thread: str, blob: str) -> SearchConfig:
         """Return the configuration in force; `blob` is what the state says."""
-        blob = self.in_force(thread, blob)
-        if blob not in self._records:
-            data = await asyncio.to_thread(self.home.blobs.get_json, blob)
-            self._records[blob] = SearchConfig.model_validate(data)
-        return self._records[blob]  # type: ignore[no-any-return]
+        return await self._record(self.in_force(thread, blob), SearchConfig)
 
     async def task(self, ref: TaskRef) -> Task:
         """Return a task."""
-        if ref["blob"] not in self._records:
-            data = await asyncio.to_thread(self.home.blobs.get_json, ref["blob"])
-            self._records[ref["blob"]] = Task.model_validate(data)
-        return self._records[ref["blob"]]  # type: ignore[no-any-return]
+        return await self._record(ref["blob"], Task)
 
     async def tree(self, ref: TreeRef) -> WorldModel:
         """Return a revision of a world model."""
-        return await asyncio.to_thread(self._trees.load, ref)
+        known = self._trees.known(ref)
+        return known if known is not None else await asyncio.to_thread(self._trees.load, ref)
 
     async def save_tree(self, model: WorldModel) -> TreeRef:
         """Store a revision of a world model."""
@@ -108,6 +107,12 @@ class Services:
     async def save(self, value: Any) -> str:
         """Store JSON as a blob and return its digest."""
         return await asyncio.to_thread(self.home.blobs.put_json, value)
+
+    async def keep(self, record: Solution | Evaluation) -> str:
+        """Store a program or an evaluation as a blob and return its digest."""
+        blob = await self.save(record.model_dump(mode="json"))
+        self._remember(blob, record)
+        return blob
 
     async def extend(self, log: Log, entries: list[dict[str, Any]]) -> Log:
         """Return the log with `entries` at its end."""
@@ -127,19 +132,37 @@ class Services:
 
     async def solution(self, blob: str) -> Solution:
         """Return a program."""
-        return await asyncio.to_thread(self.load_solution, blob)
+        return await self._record(blob, Solution)
 
     async def evaluation(self, blob: str) -> Evaluation:
         """Return an evaluation."""
-        return await asyncio.to_thread(self.load_evaluation, blob)
+        return await self._record(blob, Evaluation)
 
     def load_solution(self, blob: str) -> Solution:
         """Return a program; blocks."""
-        return Solution.model_validate(self.home.blobs.get_json(blob))
+        return self._load(blob, Solution)
 
     def load_evaluation(self, blob: str) -> Evaluation:
         """Return an evaluation; blocks."""
-        return Evaluation.model_validate(self.home.blobs.get_json(blob))
+        return self._load(blob, Evaluation)
+
+    async def _record(self, blob: str, kind: type[R]) -> R:
+        """Return a record, without a hop to another thread when this process has just read or written it."""
+        known = self._records.get(blob)
+        return known if isinstance(known, kind) else await asyncio.to_thread(self._load, blob, kind)
+
+    def _load(self, blob: str, kind: type[R]) -> R:
+        known = self._records.get(blob)
+        if isinstance(known, kind):
+            return known
+        record = kind.model_validate(self.home.blobs.get_json(blob))
+        self._remember(blob, record)
+        return record
+
+    def _remember(self, blob: str, record: Record) -> None:
+        while len(self._records) >= REMEMBERED:
+            self._records.pop(next(iter(self._records)), None)
+        self._records[blob] = record
 
     def calls(self, thread: str, round_: int, cycle: int = 0, sample: int = 0) -> PaidCalls:
         """Return the paid calls of one place in a search."""

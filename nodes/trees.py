@@ -1,4 +1,4 @@
-"""World models as blobs: a manifest and segments of nodes, so that a revision costs what changed, not the whole tree."""
+"""World models as blobs: a manifest and segments of nodes, so that a revision costs what changed."""
 
 from typing import Any
 
@@ -36,9 +36,13 @@ class TreeStore:
         self._remember(blob, model, segments)
         return TreeRef(blob=blob, revision=model.revision)
 
+    def known(self, ref: TreeRef) -> WorldModel | None:
+        """Return the tree when it is one of the last saved or loaded, else None; reads nothing."""
+        return self._models.get(ref["blob"])
+
     def load(self, ref: TreeRef) -> WorldModel:
         """Return the tree, whole and validated. Raises StoreError when a blob is missing or damaged."""
-        known = self._models.get(ref["blob"])
+        known = self.known(ref)
         if known is not None:
             return known
         manifest: dict[str, Any] = self._blobs.get_json(ref["blob"])

@@ -18,7 +18,7 @@ from langgraph.config import get_config
 
 from checkpoints.blobs import BlobFolder
 from checkpoints.home import Home, open_home
-from checkpoints.ledger import Ledger, LedgerKey
+from checkpoints.ledger import Entry, Ledger, LedgerKey
 from evaluators.digest import canonical_json
 from graph import runs
 from graph.presets import resolve
@@ -64,9 +64,11 @@ class TrappedBlobs(BlobFolder):
 class TrappedLedger(Ledger):
     trap: Trap
 
-    async def begin(self, key: LedgerKey) -> None:
-        await super().begin(key)
-        self.trap.point("after intent")
+    async def claim(self, key: LedgerKey) -> Entry | None:
+        known = await super().claim(key)
+        if known is None:
+            self.trap.point("after intent")
+        return known
 
     async def keep(self, key: LedgerKey, blobs: Any, data: bytes, spend: dict[str, Any]) -> None:
         self.trap.write({"paid": list(key.row[1:])})
