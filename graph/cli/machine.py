@@ -1,16 +1,23 @@
-"""What this machine is, as far as it bears on a search: cheap to find out, nothing is loaded."""
+"""What this machine is and has, as far as a search is concerned."""
 
+import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
+from evaluators.errors import KsearchError
 from graph.report.causes import Machine
+from graph.report.diagnosis import Facts
+
+PACKAGES = ("torch", "triton", "langgraph-cli", "langgraph-api")
+KEYS = ("OPENAI_API_KEY", "GOOGLE_API_KEY")
 
 
 def look() -> Machine:
-    """Return the facts as they are now."""
+    """Return what bears on the speed of programs, as it is now; nothing is loaded for it."""
     return Machine(cores=os.cpu_count() or 1, load=os.getloadavg()[0], avx2=has_vectors(), compiler=compiler())
 
 
@@ -25,10 +32,91 @@ def compiler() -> str:
 
 def has_vectors() -> bool:
     """Return whether the processor has AVX2; True on architectures where that is not the question."""
-    if platform.machine().lower() not in ("x86_64", "amd64", "i686"):
-        return True
     file = Path("/proc/cpuinfo")
-    if not file.exists():
+    if platform.machine().lower() not in ("x86_64", "amd64", "i686") or not file.exists():
         return True
     flags = next((line for line in file.read_text().splitlines() if line.startswith("flags")), "")
     return "avx2" in flags.split()
+
+
+async def examine(home: Path) -> Facts:
+    """Return everything that `doctor` tells of; starts the local evaluator and loads torch for it."""
+    from evaluators.worker.host import processor
+    from evaluators.worker.sandbox import LAYERS
+
+    machine = look()
+    versions = {name: version(name) for name in PACKAGES}
+    layers, problem = await _evaluator() if versions["torch"] else ((), "torch is not installed")
+    return Facts(
+        machine=machine,
+        processor=processor(),
+        versions=versions,
+        gpus=gpus() if versions["torch"] else (),
+        layers=layers,
+        all_layers=LAYERS,
+        evaluator_problem=problem,
+        keys={name: key_place(name, Path(".env")) for name in KEYS},
+        home=str(home),
+        home_problem=home_problem(home),
+        free_bytes=shutil.disk_usage(_existing(home)).free,
+    )
+
+
+def version(package: str) -> str:
+    """Return the installed version of a package, empty when there is none."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def gpus() -> tuple[str, ...]:
+    """Return the names of the GPUs that torch can use."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return tuple(torch.cuda.get_device_name(index) for index in range(count))
+
+
+def key_place(name: str, file: Path) -> str:
+    """Return where a key is set: `environment`, the name of `file`, or nowhere (empty). Its value is not kept."""
+    if os.environ.get(name):
+        return "environment"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    return file.name if re.search(rf"^\s*(?:export\s+)?{name}\s*=\s*[^\s#]", text, re.MULTILINE) else ""
+
+
+def home_problem(home: Path) -> str:
+    """Return why runs cannot be kept in `home`, empty when they can. Nothing is made or changed."""
+    from checkpoints.database import connect_reader, database_file
+
+    place = _existing(home)
+    if not place.is_dir():
+        return f"{place} is a file"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return f"{place} cannot be written"
+    if not database_file(home).exists():
+        return ""
+    try:
+        connect_reader(database_file(home)).close()
+    except KsearchError as error:
+        return str(error)
+    return ""
+
+
+def _existing(path: Path) -> Path:
+    """Return the nearest part of `path` that exists."""
+    return next(part for part in (path.absolute(), *path.absolute().parents) if part.exists())
+
+
+async def _evaluator() -> tuple[tuple[str, ...], str]:
+    """Return the sandbox's active layers, and why the evaluator does not start (empty when it does)."""
+    from evaluators.local import LocalEvaluator
+
+    evaluator = LocalEvaluator()
+    try:
+        return (await evaluator.environment()).sandbox, ""
+    except KsearchError as error:
+        return (), str(error)
+    finally:
+        await evaluator.close()

@@ -30,7 +30,7 @@ def causes(machine: Machine, language: Language | None) -> tuple[str, ...]:
         found.append("no AVX2: this processor has narrower vectors than the figures expect; try another machine")
     if machine.load > machine.cores * BUSY:
         found.append(
-            f"a busy machine: {machine.load:.1f} processes wanted its {machine.cores} cores before the search began; "
+            f"a busy machine: {machine.load:.1f} processes wanted its {machine.cores} cores beforehand; "
             "run again when it is idle"
         )
     return tuple(found)
