@@ -12,7 +12,7 @@ def inputs(axes, params, seed):
     shift = offset * torch.randn(rows, 1, generator=generator)
     x = torch.randn(rows, cols, generator=generator) * scale + shift
     outliers = torch.rand(rows, cols, generator=generator) < 0.25 / cols
-    x = x + outliers * (20.0 * torch.rand(rows, cols, generator=generator) + 5.0)
+    x = x + outliers * (8.0 * torch.rand(rows, cols, generator=generator) + 4.0)
     equal = torch.rand(rows, 1, generator=generator) < 0.02
     return {"x": torch.where(equal, shift, x)}
 
