@@ -66,7 +66,8 @@ def _call(invocation: Invocation) -> int:
     try:
         result = typer.main.get_command(app)(prog_name="ksearch", standalone_mode=False, obj=invocation)
     except TyperException as error:
-        complain(f"error: {' '.join(error.format_message().split())}")
+        words = " ".join(error.format_message().split()).rstrip(".")
+        complain(f"error: {words}; `{_command()} --help` shows what there is")
         return USAGE
     except KsearchError as error:
         if invocation.debug:
@@ -74,6 +75,12 @@ def _call(invocation: Invocation) -> int:
         complain(f"error: {' '.join(str(error).split())}")
         return USAGE if isinstance(error, UsageError) else FAILED
     return result if isinstance(result, int) else DONE
+
+
+def _command() -> str:
+    """Return the command that was called, as far as it exists."""
+    named = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
+    return f"ksearch {sys.argv[1]}" if len(sys.argv) > 1 and sys.argv[1] in named else "ksearch"
 
 
 def _reporter(

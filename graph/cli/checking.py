@@ -10,7 +10,7 @@ _MARKS = {"works": ("ok", "green"), "missing": ("--", "yellow"), "problem": ("!!
 
 
 def doctor(json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """Check this machine, and say what to do about what is missing."""
+    """Check this machine, and say what is missing."""
     from checkpoints.database import home_folder
     from graph.cli.machine import examine
     from graph.report.diagnosis import checks, diagnosis

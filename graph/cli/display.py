@@ -84,8 +84,8 @@ class LiveDisplay:
         if event["event"] == "thread":
             self._uuid = event["uuid"]
             self._began = time.monotonic()
-        if event["event"] in ("thread", "selected", "settled"):
-            # The frontier is in no event. These come right after a checkpoint, so the state has it.
+        if event["event"] in ("thread", "selected"):
+            # The frontier is in no event. These two come right after a checkpoint, so the state has it.
             self._progress = from_state(self._progress, self._read(self._uuid))
         line = event_line(event, self._progress.unit, self._progress.budget)
         if line is not None and event["event"] not in _QUIET:

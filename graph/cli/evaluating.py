@@ -34,7 +34,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     home: HomeFolder = None,
     debug: Debug = False,
 ) -> int:
-    """Check programs and time them against the task's baseline; several ones also against each other."""
+    """Check and time programs by hand.
+
+    Each is compared with the task's baseline; several ones also with each other, in one interleaved run.
+    """
     from evaluators.resolve import resolve_task
     from graph.presets import resolve
     from graph.report.comparison import comparison, comparison_lines

@@ -34,7 +34,7 @@ def export(
     home: HomeFolder = None,
     debug: Debug = False,
 ) -> int:
-    """Write the best program, its evaluation and the plan that led to it."""
+    """Write the best program and the evidence for it."""
     from evaluators.errors import KsearchError
     from graph.cli.loading import load_run, load_solution
 

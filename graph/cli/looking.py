@@ -1,21 +1,22 @@
 """`list`, `show` and `tree`: looking at runs. They read the database and never import LangGraph."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from graph.cli.codes import DONE
 from graph.cli.options import AsJson, Debug, HomeFolder, ThreadName
 from graph.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from graph.report.tree import Row
 
 _STYLES = {"open": "cyan", "active": "yellow", "closed": "green", "failed": "red", "pruned": "dim", None: "bold"}
 
 
 def list_runs(json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """List the runs, the one worked on last first.
-
-    Example: ksearch list
-    """
+    """List the runs, the one worked on last first."""
     from graph.cli.loading import load_all
     from graph.report.listing import listing, listing_lines
 
@@ -27,14 +28,11 @@ def list_runs(json: AsJson = False, home: HomeFolder = None, debug: Debug = Fals
         screen.say("no runs yet: start one with `ksearch run`")
     for line in [] if json else listing_lines(runs, time.time()):
         screen.say(line)
-    return 0
+    return DONE
 
 
 def show(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """Show how a run stands: status, best program, budget, spend, frontier.
-
-    Example: ksearch show softmax-1
-    """
+    """Show how a run stands: status, best program, spend, what is next."""
     from graph.cli.loading import load_run
     from graph.report.summary import summary, summary_lines
 
@@ -44,43 +42,42 @@ def show(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder =
         screen.data(summary(run))
     else:
         screen.facts(list(summary_lines(run)))
-    return 0
+    return DONE
 
 
 def tree(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """Draw the plan: every intent with its status, priority V, figure, gain over its parent and reason.
+    """Draw the plan as a tree.
 
-    A star marks the node of the best program.
-
-    Example: ksearch tree softmax-1
+    One line per intent: status, priority V, figure, gain over its parent, title, reason. A star marks the best.
     """
     from graph.cli.loading import load_run
-    from graph.report.tree import Row, tree_json, tree_rows
+    from graph.report.tree import tree_json, tree_rows
 
     screen = Screen(json)
     run = load_run(home, thread)
     incumbent = None if run.incumbent is None else run.incumbent["node"]
     if json:
         screen.data({"thread": run.name, "task": run.snapshot.thread.task, **tree_json(run.model, incumbent)})
-        return 0
-    rows: list[Row] = list(tree_rows(run.model, incumbent, run.unit))
+        return DONE
+    rows = list(tree_rows(run.model, incumbent, run.unit))
     if not screen.live:
         screen.say("\n".join(row.text for row in rows))
-        return 0
-    screen.console.print(Text("\n").join(_styled(row, incumbent) for row in rows), soft_wrap=False, no_wrap=True)
-    return 0
+        return DONE
+    lines = Text("\n").join(_styled(row) for row in rows)
+    screen.console.print(lines, soft_wrap=False, no_wrap=True, overflow="ellipsis")
+    return DONE
 
 
-def _styled(row: Any, incumbent: str | None) -> Text:
-    style = _STYLES[row.status]
+def _styled(row: "Row") -> Text:
+    style, best = _STYLES[row.status], row.mark.endswith("*")
     parts = [
-        (row.mark, f"bold {style}" if row.mark.endswith("*") else style),
+        (row.mark, f"bold {style}" if best else style),
         (row.status or "", style),
-        (row.facts, "bold" if row.mark.endswith("*") else ""),
+        (row.facts, "bold" if best else ""),
         (row.title, "dim" if row.status == "pruned" else ""),
         (f"[{row.reason}]" if row.reason else "", "dim"),
     ]
     text = Text(row.guides, style="dim", end="")
-    for at, (part, style) in enumerate((part, style) for part, style in parts if part):
-        text.append(("  " if at else "") + part, style=style)
+    for at, (part, how) in enumerate((part, how) for part, how in parts if part):
+        text.append(("  " if at else "") + part, style=how)
     return text

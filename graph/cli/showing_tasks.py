@@ -17,7 +17,7 @@ app = typer.Typer(epilog="Example: ksearch tasks show softmax", rich_markup_mode
 
 @app.callback(invoke_without_command=True)
 def tasks(context: typer.Context, json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """List the built-in tasks; `ksearch tasks show NAME` tells more of one."""
+    """List the built-in tasks; `ksearch tasks show TASK` tells more of one."""
     if context.invoked_subcommand is not None:
         return DONE
     from evaluators.resolve import builtin_names, resolve_builtin

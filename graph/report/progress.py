@@ -34,8 +34,8 @@ class Progress:
     best: Mapping[str, float] | None = None
     """Value, low, high of the incumbent."""
     frontier: tuple[Mapping[str, Any], ...] = ()
-    cycles: Mapping[int, str] = field(default_factory=dict)
-    """Active cycle -> node and title."""
+    cycles: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    """Active cycle -> its node and the intent's title (empty while that is not known)."""
 
     @property
     def done(self) -> int:
@@ -56,7 +56,7 @@ def from_state(progress: Progress, values: Mapping[str, Any]) -> Progress:
         began=done if progress.began is None else progress.began,
         best=None if incumbent is None else incumbent["objective"],
         frontier=tuple(values.get("frontier", ())),
-        cycles={cycle["id"]: cycle["node"] for cycle in values["cycles"]} | dict(progress.cycles),
+        cycles={cycle["id"]: (cycle["node"], "") for cycle in values["cycles"]} | dict(progress.cycles),
     )
 
 
@@ -75,7 +75,7 @@ def _seed(progress: Progress, event: Event) -> dict[str, Any]:
 
 
 def _selected(progress: Progress, event: Event) -> dict[str, Any]:
-    return {"cycles": {**progress.cycles, event["cycle"]: f"{event['node']} {one_line(event['title'], 60)}"}}
+    return {"cycles": {**progress.cycles, event["cycle"]: (event["node"], event["title"])}}
 
 
 def _result(progress: Progress, event: Event) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _round(progress: Progress, event: Event) -> dict[str, Any]:
 
 
 def _settled(progress: Progress, event: Event) -> dict[str, Any]:
-    return {"cycles": {cycle: node for cycle, node in progress.cycles.items() if cycle != event["cycle"]}}
+    return {"cycles": {cycle: work for cycle, work in progress.cycles.items() if cycle != event["cycle"]}}
 
 
 _CHANGES: Mapping[str, Callable[[Progress, Event], dict[str, Any]]] = {
@@ -127,10 +127,17 @@ def progress_lines(progress: Progress, elapsed_s: float) -> Iterator[str]:
     rate = f", {known[0]:.3g} a minute, about {duration(known[1])} left" if known else ""
     yield f"{progress.thread or progress.task}  round {progress.round}"
     yield f"[{bar}] {progress.done} of {progress.budget} evaluations{rate}"
-    yield f"best: {shown(progress.best, progress.unit)}" if progress.best else "best: nothing has passed yet"
-    for cycle, title in list(progress.cycles.items())[:SHOWN]:
-        yield f"at work: cycle {cycle}, {title}"
+    yield f"best: {_best(progress)}"
+    for cycle, (node, title) in list(progress.cycles.items())[:SHOWN]:
+        yield f"at work: cycle {cycle}, {node} {one_line(title, 60)}"
     if len(progress.cycles) > SHOWN:
         yield f"at work: {len(progress.cycles) - SHOWN} more cycles"
-    for node in progress.frontier[:SHOWN]:
-        yield f"frontier: {node['node']} (V {node['priority']:.2f}) {one_line(node['title'], 60)}"
+    busy = {node for node, _ in progress.cycles.values()}
+    for entry in [entry for entry in progress.frontier if entry["node"] not in busy][:SHOWN]:
+        yield f"frontier: {entry['node']} (V {entry['priority']:.2f}) {one_line(entry['title'], 60)}"
+
+
+def _best(progress: Progress) -> str:
+    if progress.best is None:
+        return "nothing has passed yet"
+    return shown(progress.best, progress.unit) + (", as a ratio to the baseline" if progress.unit == "x" else "")

@@ -47,8 +47,8 @@ def tree_rows(model: WorldModel, incumbent: str | None, unit: str) -> Iterator[R
     waiting = _below(children.get(ROOT, []), "")
     while waiting:
         node, guides, last = waiting.pop()
-        yield _row(model, node, guides + ("`-- " if last else "|-- "), incumbent, unit)
-        waiting += _below(children.get(node.id, []), guides + ("    " if last else "|   "))
+        yield _row(model, node, guides + ("└╴" if last else "├╴"), incumbent, unit)
+        waiting += _below(children.get(node.id, []), guides + ("  " if last else "│ "))
 
 
 def _below(nodes: list[Node], guides: str) -> list[tuple[Node, str, bool]]:
