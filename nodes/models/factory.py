@@ -1,0 +1,134 @@
+"""Chat models from one string. Nothing is imported, read or connected before the first question.
+
+| string | model |
+|---|---|
+| `openai:NAME`, `google_genai:NAME` | the provider's; needs OPENAI_API_KEY, GOOGLE_API_KEY |
+| `openai:NAME@URL` | a server that speaks the provider's language; its key, if any, in KSEARCH_SERVER_API_KEY |
+| `PROVIDER:NAME` | any other that LangChain's `init_chat_model` knows, when its package is installed |
+| `exec:COMMAND` | a command: prompt on standard input, reply on standard output |
+| `manual` | a person, asked at a pause of the run |
+| `cassette:FILE` | a recorded run |
+| `A until 150, B` | A up to and with round 150, then B (any of the above, any number of stages) |
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from evaluators.errors import UsageError
+from nodes.models.chat import Chat, ChatReply, ChatRequest
+from nodes.models.options import ModelOptions
+from nodes.models.schedule import Stage, parse_schedule
+
+PROVIDERS = (
+    *("openai", "google_genai", "anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "baseten", "bedrock"),
+    *("bedrock_converse", "cohere", "deepseek", "fireworks", "google_anthropic_vertex", "google_vertexai", "groq"),
+    *("huggingface", "ibm", "litellm", "mistralai", "nvidia", "ollama", "openrouter", "perplexity", "together"),
+    *("upstage", "xai"),
+)
+"""Known to `init_chat_model`."""
+_AT = re.compile(r"(?P<name>.+?)@(?P<url>https?://.*)", re.DOTALL)
+_DEFAULTS = ModelOptions()
+
+
+class ScheduledChat:
+    """Implements nodes.models.chat.Chat by one model up to a round, then the next."""
+
+    def __init__(self, stages: tuple[Stage, ...], chats: Mapping[str, Chat]) -> None:
+        self._stages = stages
+        self._chats = chats
+
+    def at(self, round: int) -> Chat:
+        """Return the model that is asked in `round`."""
+        stage = next(stage for stage in self._stages if stage.last is None or round <= stage.last)
+        return self._chats[stage.spec]
+
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        """Ask the model of the request's round."""
+        return await self.at(request.round).ask(request)
+
+
+class Chats:
+    """The chat models of one process: one of each string and set of options, so that rate limits are shared."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, ModelOptions], Chat] = {}
+
+    def get(self, spec: str, options: ModelOptions = _DEFAULTS) -> Chat:
+        """Return the model, or schedule of models, that `spec` names. Raises UsageError when it names none."""
+        stages = parse_schedule(spec)
+        chats = {stage.spec: self._one(stage.spec, options) for stage in stages}
+        return ScheduledChat(stages, chats) if len(stages) > 1 else chats[stages[0].spec]
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        from nodes.models.provider import ProviderChat
+
+        made, self._made = self._made, {}
+        for chat in made.values():
+            if isinstance(chat, ProviderChat):
+                await chat.close()
+
+    def _one(self, spec: str, options: ModelOptions) -> Chat:
+        key = (spec, options)
+        if key not in self._made:
+            self._made[key] = _make(spec, options)
+        return self._made[key]
+
+
+def make_chat(spec: str, options: ModelOptions = _DEFAULTS) -> Chat:
+    """Return a model of its own, as `Chats.get` does; where several share a process, use one `Chats`."""
+    return Chats().get(spec, options)
+
+
+def kinds(spec: str) -> tuple[str, ...]:
+    """Return what stands before the colon in each stage: `openai`, `exec`, ... For whoever must refuse some."""
+    return tuple(stage.spec.partition(":")[0] for stage in parse_schedule(spec))
+
+
+def _make(spec: str, options: ModelOptions) -> Chat:
+    kind, colon, rest = spec.partition(":")
+    if spec == "manual":
+        from nodes.models.manual import ManualChat
+
+        return ManualChat()
+    if not colon or not rest.strip():
+        raise UsageError(f"model {spec!r} is incomplete: write PROVIDER:NAME, exec:COMMAND, cassette:FILE or manual")
+    if kind == "exec":
+        from nodes.models.command import ExecChat
+
+        return ExecChat(rest, options)
+    if kind == "cassette":
+        from nodes.models.cassette import CassetteChat
+
+        return CassetteChat(Path(rest))
+    return _provider(kind, rest.strip(), options)
+
+
+def _provider(kind: str, rest: str, options: ModelOptions) -> Chat:
+    if kind not in PROVIDERS:
+        close = difflib.get_close_matches(kind, (*PROVIDERS, "exec", "manual", "cassette"), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UsageError(f"model {kind}:{rest}: there is no provider {kind!r}{hint}")
+    found = _AT.fullmatch(rest)
+    name, url = (found["name"], _checked(found["url"])) if found else (rest, None)
+    from nodes.models.clients import Target
+    from nodes.models.provider import ProviderChat
+
+    return ProviderChat(Target(kind, name, url), options)
+
+
+def _checked(url: str) -> str:
+    """Return the address of a server. Raises UsageError; the message never holds credentials."""
+    try:
+        parts = urlsplit(url)
+        host, credentials, _ = parts.hostname, parts.username or parts.password, parts.port
+    except ValueError as error:
+        raise UsageError(f"a model's address is wrong: {error}") from None
+    if credentials is not None:
+        raise UsageError("a model's address must not hold credentials: put the key into KSEARCH_SERVER_API_KEY")
+    if not host or parts.query or parts.fragment or re.search(r"\s", url):
+        raise UsageError(f"model address {url!r} must be http://HOST[:PORT][/PATH]")
+    return url

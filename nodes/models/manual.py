@@ -1,0 +1,75 @@
+"""`manual`: a person answers. The run pauses at a LangGraph interrupt that carries the prompt.
+
+What the interrupt carries is `ManualQuestion` as JSON; it is answered with the reply's text (JSON that is no text, as
+the Studio may send it, is taken for a reply in JSON). Several may be pending at once, one for each branch of a fan-out.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from langgraph.types import interrupt
+
+from evaluators.objective import Record
+from nodes.models.chat import ChatReply, ChatRequest, Message, Role, Usage
+
+MODEL = "manual"
+_ANSWER_SCHEMA = {"type": "string", "description": "The reply, as a model would give it"}
+
+
+class ManualQuestion(Record):
+    """What a person is asked."""
+
+    kind: Literal["manual"] = "manual"
+    request: str
+    """Digest of the request: the same whenever it is asked again."""
+    role: Role
+    round: int
+    cycle: int
+    sample: int
+    turn: int
+    system: str
+    prompt: str
+    turns: tuple[Message, ...] = ()
+    reply_schema: dict[str, Any] | None = None
+
+
+class ManualChat:
+    """Implements nodes.models.chat.Chat by asking a person. Works within a node of the graph only."""
+
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        """Return what a person answered. Raises langgraph.errors.GraphInterrupt, which pauses the run, until then."""
+        return self.answered(request, ())
+
+    def answered(self, request: ChatRequest, earlier: Iterable[str]) -> ChatReply:
+        """Return the answer, passing over `earlier` ones: replies that this node has on record.
+
+        LangGraph hands a node, run again from its top, all answers it ever got, in their order. The node skips the
+        questions whose answers are in the ledger, so those answers come first here, and belong to others.
+        """
+        question = ManualQuestion(
+            request=request.digest,
+            role=request.role,
+            round=request.round,
+            cycle=request.cycle,
+            sample=request.sample,
+            turn=request.turn,
+            system=request.system,
+            prompt=request.prompt,
+            turns=request.turns,
+            reply_schema=request.reply_schema,
+        ).model_dump(mode="json")
+        known = list(earlier)
+        text = _text(interrupt(question, response_schema=_ANSWER_SCHEMA))
+        while text in known:
+            known.remove(text)
+            text = _text(interrupt(question, response_schema=_ANSWER_SCHEMA))
+        return ChatReply(text=text, model=MODEL, finish="stop", usage=_NOTHING, usd=0.0)
+
+
+_NOTHING = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
+
+
+def _text(answer: Any) -> str:
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=1)
+    return text.encode("utf-8", "replace").decode()
