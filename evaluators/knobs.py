@@ -22,7 +22,7 @@ _FLAGS = re.compile(r"^\W*ksearch:\s*flags\s*=\s*(?P<value>.*?)\s*(\*/\s*)?$")
 _COMMENT = re.compile(r"^\s*(//|/\*|\*|--|;|#(?!\s*define\b))")
 _ANNOTATION = r"(?:\s*:(?:[^=,;()\[\]]|\[[^\]]*\])*)?"
 _DEFINE_END = r"(?=\s*(?:$|//|/\*))"
-_ASSIGN_END = r"(?=\s*(?:$|[;,)#]|/\*))"
+_ASSIGN_END = r"(?=\s*(?:$|[;,)}#]|/\*))"
 """What may stand behind an assigned value. No `//`: in Python it divides."""
 
 
@@ -131,7 +131,7 @@ def _check_values(where: str, values: tuple[str, ...]) -> None:
     if "" in values or len(set(values)) != len(values):
         raise UsageError(f"{where} has an empty value, or the same one twice")
     for value in values:
-        longer = re.compile(re.escape(value) + r"\s*([,;)#]|//|/\*)")
+        longer = re.compile(re.escape(value) + r"\s*([;,)}#]|//|/\*)")
         clash = next((other for other in values if longer.match(other)), None)
         if clash is not None:
             raise UsageError(f"{where}: in a line of code, {value!r} cannot be told from {clash!r}")

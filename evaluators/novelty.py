@@ -19,8 +19,8 @@ _C_TOKEN = re.compile(
     r"""
       (?P<raw>(?:u8|[uUL])?R"(?P<fence>[^\s()\\"]{0,16})\(.*?(?:\)(?P=fence)"\w*|\Z))
     | (?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
-    | (?P<text>(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"\w*|(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+'\w*)
-    | (?P<header>\#[ \t]*include[ \t]*(?P<target><[^>\n]*(?:>|(?=\n|\Z))|"[^"\n]*(?:"|(?=\n|\Z))))
+    | (?P<text>(?:u8|[uUL])?(?:"(?:[^"\\\n]|\\.)*(?:"\w*|$)|'(?:[^'\\\n]|\\.)*(?:'\w*|$)))
+    | (?P<header>\#[ \t]*include[ \t]*(?P<target><[^>\n]*(?:>|$)|"[^"\n]*(?:"|$)))
     | (?P<number>\.?\d(?:[eEpP][+-]|'?\w|\.)*)
     | (?P<name>\w+)
     | (?P<newline>\n)
@@ -28,9 +28,11 @@ _C_TOKEN = re.compile(
     | (?P<sign>\#\#|\#|%:%:|%:|<%|%>|<:|:>|<<<|>>>|<=>|<<=|>>=|->\*|->|\.\.\.|\.\*|::|\+\+|--|<<|>>|&&|\|\|
                |[-+*/%&|^=!<>]=|.)
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _SPLICE = re.compile(r"\\[ \t\f\v]*\n")
+_INDENTED_BY_CONTINUATION = re.compile(r"^[ \t\f]*\\\n", re.MULTILINE)
+"""A line of Python that holds nothing but `\\`: the parser and `tokenize` differ on how the next one is indented."""
 _SPACE = " "
 _DIRECTIVE = "\n#"
 _DIRECTIVE_END = "\n"
@@ -138,6 +140,8 @@ class _Reader:
 
 def _python_tokens(text: str) -> list[str]:
     """Return the tokens of Python source, each literal one with `=` before it; the exact text when it is none."""
+    if _INDENTED_BY_CONTINUATION.search(text):
+        return [f"={text}"]
     try:
         found = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):
