@@ -71,16 +71,7 @@ class Landscape(Record):
 
     def speedup(self, knobs: Mapping[str, Knob]) -> float:
         """Return the speed-up over the baseline of a program that has these knobs and values."""
-        total = math.log(self.base)
-        for name, knob in knobs.items():
-            total += self._log_factor(name, knob.value, knob.values[0])
-        listed = {frozenset(item.settings.items()): item.factor for item in self.interactions}
-        for pair in combinations(sorted((name, knob.value) for name, knob in knobs.items()), 2):
-            if frozenset(pair) in listed:
-                total += math.log(listed[frozenset(pair)])
-            elif self.interaction_spread and not _holds_first(pair, knobs):
-                total += self.interaction_spread * draw_normal(self.seed, "interaction", *pair[0], *pair[1])
-        return math.exp(total)
+        return math.exp(math.fsum([math.log(self.base), *self._factors(knobs), *self._interactions(knobs)]))
 
     def failure(self, knobs: Mapping[str, Knob]) -> Failing | None:
         """Return why a program with these knobs and values fails, None when it does not."""
@@ -89,6 +80,18 @@ class Landscape(Record):
             if failing.settings.items() <= current.items():
                 return failing
         return next(self._drawn_failures(knobs), None) if self.failing_share else None
+
+    def _factors(self, knobs: Mapping[str, Knob]) -> Iterator[float]:
+        for name, knob in knobs.items():
+            yield self._log_factor(name, knob.value, knob.values[0])
+
+    def _interactions(self, knobs: Mapping[str, Knob]) -> Iterator[float]:
+        listed = {frozenset(item.settings.items()): item.factor for item in self.interactions}
+        for pair in combinations(sorted((name, knob.value) for name, knob in knobs.items()), 2):
+            if frozenset(pair) in listed:
+                yield math.log(listed[frozenset(pair)])
+            elif self.interaction_spread and not _holds_first(pair, knobs):
+                yield self.interaction_spread * draw_normal(self.seed, "interaction", *pair[0], *pair[1])
 
     def _log_factor(self, name: str, value: str, first: str) -> float:
         listed = self.factors.get(name, {})
