@@ -11,18 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 OURS = {"graph", "nodes", "prompts", "evaluators", "checkpoints"}
 IMPURE = {"asyncio", "datetime", "os", "pathlib", "random", "secrets", "socket", "sqlite3", "subprocess", "time"}
-    "os",
-    "pathlib",
-    "subprocess",
-    "socket",
-    "random",
-    "secrets",
-    "time",
-    "datetime",
-    "asyncio",
-    "threading",
-    "sqlite3",
-}
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 CORE = next(contract for contract in CONTRACTS if contract["id"] == "core")["source_modules"]
 WORKER = [f"evaluators.worker.{file.stem}" for file in sorted((ROOT / "evaluators/worker").glob("[!_]*.py"))]
