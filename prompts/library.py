@@ -74,14 +74,19 @@ class Variant:
         environment.filters.update(figure=figure, times=times, fenced=fenced, one_line=one_line)
         return environment
 
+    def text(self, template: str) -> str:
+        """Return a template as it is written. Raises UsageError for one that does not exist (names the nearest)."""
+        if template not in self.files:
+            raise UsageError(f"prompt variant {self.name}: no template {template!r}{_nearest(template, self.files)}")
+        return self.files[template]
+
     def render(self, template: str, **values: Any) -> str:
         """Return the text of a template, without white space at its ends.
 
         Raises UsageError, naming variant and template, for a template that does not exist or is wrong, and for a
         variable in it that `values` lacks.
         """
-        if template not in self.files:
-            raise UsageError(f"prompt variant {self.name}: no template {template!r}{_nearest(template, self.files)}")
+        self.text(template)
         try:
             return self._environment.get_template(template).render(**values).strip()
         except jinja2.TemplateError as error:
