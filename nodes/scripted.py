@@ -140,8 +140,11 @@ class ScriptedCoder:
             original = self.script.draft(cycle, sample)
             if original is None or original.repeats is not None:
                 return Draft(None, f"the script's sample {sample} of cycle {cycle} cannot be repeated", final=True)
-            return Draft(_scripted_program(request, original, sample), scripted.message, scripted.final)
-        return Draft(_scripted_program(request, scripted, sample), scripted.message, scripted.final)
+            solution = _scripted_program(request, original, sample)
+        else:
+            solution = _scripted_program(request, scripted, sample)
+        message = scripted.message or ("" if solution else "the script holds no program here")
+        return Draft(solution, message, scripted.final)
 
 
 def _scripted_program(request: CodeRequest, scripted: ScriptedDraft, sample: int) -> Solution | None:
