@@ -11,6 +11,7 @@ from nodes.paid import PaidCalls
 
 T = TypeVar("T")
 _LONGEST_ERROR = 600
+_LONGEST_TOLD = 1500
 _LONGEST_ECHO = 100_000
 _FINISHES: dict[Finish, str] = {
     "length": "the reply was cut off at the token limit: be shorter",
@@ -43,9 +44,8 @@ class Asked(Generic[T]):
         if not self.refusals:
             return ""
         count = len(self.refusals)
-        return (
-            f"{count} {'reply' if count == 1 else 'replies'} refused; the last: {'; '.join(self.refusals[-1].errors)}"
-        )
+        last = "; ".join(self.refusals[-1].errors)
+        return _bounded(f"{count} {'reply' if count == 1 else 'replies'} refused; the last: {last}", _LONGEST_TOLD)
 
 
 async def ask_until_usable(
@@ -85,13 +85,13 @@ async def ask_until_usable(
 def _told(refusal: Refusal, reply: ChatReply) -> Refusal:
     finish = _FINISHES.get(reply.finish)
     errors = refusal.errors if finish is None else (finish, *refusal.errors)
-    return Refusal(tuple(_bounded(error) for error in errors), refusal.whole)
+    return Refusal(tuple(_bounded(error, _LONGEST_ERROR) for error in errors), refusal.whole)
 
 
-def _bounded(error: str) -> str:
+def _bounded(text: str, longest: int) -> str:
     """Return an error fit for a message and a log: one line of valid text; foreign text in it may be endless."""
-    line = " ".join(error.encode("utf-8", "replace").decode().split())
-    return line if len(line) <= _LONGEST_ERROR else f"{line[: _LONGEST_ERROR - 4]} ..."
+    line = " ".join(text.encode("utf-8", "replace").decode().split())
+    return line if len(line) <= longest else f"{line[: longest - 4]} ..."
 
 
 def _corrected(request: ChatRequest, reply: ChatReply, correction: str, turn: int) -> ChatRequest:
