@@ -92,7 +92,8 @@ class LocalEvaluator:
 
     async def _ask_once(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._process if self._process is not None else await self._start()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             await process.stdin.drain()

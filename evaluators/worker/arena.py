@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 import secrets
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,9 +78,7 @@ class Arena:
 
     def overrun(self) -> int:
         """Return how many guard bytes have been overwritten."""
-        return sum(
-            int((self._bytes[:, start:end] != pattern).sum()) for (start, end), pattern in self._guard.items()
-        )
+        return sum(int((self._bytes[:, start:end] != pattern).sum()) for (start, end), pattern in self._guard.items())
 
     def close(self) -> None:
         """Give up the descriptor; the memory goes with the last view of it."""
@@ -99,7 +98,7 @@ def random_output_offsets(layout: Layout, count: int) -> list[int]:
     return picked
 
 
-def _poison(field: Field) -> "np.unsignedinteger[np.typing.NBitBase]":
+def _poison(field: Field) -> Any:
     items = field.nbytes
     for size in field.shape or ():
         items //= size

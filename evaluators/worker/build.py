@@ -41,7 +41,9 @@ def compiler() -> str:
     """Return the path of the C++ compiler. Raises HarnessFault when there is none."""
     found = shutil.which("g++")
     if found is None:
-        raise HarnessFault("g++ was not found: install it (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++)")
+        raise HarnessFault(
+            "g++ was not found: install it (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++)"
+        )
     return found
 
 
@@ -55,7 +57,7 @@ def compiler_version() -> str:
     return run.stdout.split("\n")[0].strip()
 
 
-def build(program: Program, forge: Forge, folder: Path, drop_user: bool) -> Built:
+def build(program: Program, forge: Forge, folder: Path) -> Built:
     """Write the program's files below `folder` (new, private) and compile them where its language needs it.
 
     Raises CandidateFailure (build_error) with the compiler's first errors, HarnessFault without a compiler.
@@ -71,26 +73,26 @@ def build(program: Program, forge: Forge, folder: Path, drop_user: bool) -> Buil
         raise CandidateFailure(Status.BUILD_ERROR, f"compiler flag {bad[0]} is not allowed")
     output = folder / "output"
     output.mkdir()
-    give_away(output, drop_user)
+    give_away(output)
     started = time.monotonic()
-    log = _compile(program, forge, source, output, drop_user)
+    log = _compile(program, forge, source, output)
     seconds = time.monotonic() - started
     return Built(str(output / "program.so"), str(output), program.entry_point, program.binding, seconds, log)
 
 
-def give_away(folder: Path, drop_user: bool) -> None:
-    """Make `folder` the unprivileged user's where one is used."""
-    if drop_user and os.geteuid() == 0:
+def give_away(folder: Path) -> None:
+    """Make `folder` the unprivileged user's when running as root."""
+    if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)
 
 
-def _compile(program: Program, forge: Forge, source: Path, output: Path, drop_user: bool) -> str:
+def _compile(program: Program, forge: Forge, source: Path, output: Path) -> str:
     path = compiler()
     library = output / "program.so"
     files = [str(source / name) for name in program.files if name.endswith(_SOURCES)]
     argv = [path, *program.flags, "-shared", "-fPIC", "-o", str(library), *files]
     readable = (str(source), str(Path(path).resolve().parent.parent), sys.prefix)
-    plan = Plan(str(output), readable, True, _MEMORY_BYTES, BUILD_S, _FILE_BYTES, _PROCESSES, drop_user)
+    plan = Plan(str(output), readable, True, _MEMORY_BYTES, BUILD_S, _FILE_BYTES, _PROCESSES)
     child = forge.start(plan, _OUTPUT_BYTES, argv)
     try:
         code = child.wait_exit(time.monotonic() + BUILD_S)

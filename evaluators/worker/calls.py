@@ -40,11 +40,7 @@ def view(memory: mmap.mmap, field: Field, slot_offset: int) -> torch.Tensor:
 def tensors(memory: mmap.mmap, layout: Layout, slot: int, *, outputs: bool) -> dict[str, torch.Tensor]:
     """Return one slot's outputs (or inputs, scalars left out) by name."""
     fields = layout.outputs if outputs else layout.inputs
-    return {
-        field.name: view(memory, field, slot * layout.stride)
-        for field in fields
-        if field.shape is not None
-    }
+    return {field.name: view(memory, field, slot * layout.stride) for field in fields if field.shape is not None}
 
 
 def arguments(binding: str, memory: mmap.mmap, base: int, layout: Layout, slot: int, axes: list[int]) -> Any:

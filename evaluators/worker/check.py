@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from evaluators.worker import descendants, rules
 from evaluators.worker.arena import Arena, random_output_offsets
 from evaluators.worker.build import Built
-from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.job import Case, CaseVerdict, TaskSpec
 from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
@@ -65,9 +65,7 @@ def check(shop: Workshop, task: TaskSpec, oracle: Oracle, built: Built, cases: l
     return checked
 
 
-def _call_twice(
-    session: Session, oracle: Oracle, index: int, case: Case, arena: Arena, taken: list[_Taken]
-) -> int:
+def _call_twice(session: Session, oracle: Oracle, index: int, case: Case, arena: Arena, taken: list[_Taken]) -> int:
     fastest = 0
     for _ in range(2):
         example = oracle.example(case)
@@ -100,15 +98,15 @@ def _hygiene(session: Session, off: set[str]) -> None:
     patched = session.patched()
     if patched and rules.PATCHED not in off:
         message = f"the program replaced {', '.join(patched)}"
-        raise CandidateFailure(Status.INTEGRITY, message, rule=rules.PATCHED)
+        raise integrity(rules.PATCHED, message)
     others = session.child.others()
     if others and rules.CHILDREN not in off:
         message = f"{others} more processes were running after the last call"
-        raise CandidateFailure(Status.INTEGRITY, message, rule=rules.CHILDREN)
+        raise integrity(rules.CHILDREN, message)
     threads = descendants.threads(session.child.pid)
     if threads > 1 and rules.THREADS not in off:
         message = f"{threads - 1} more threads were running after the last call"
-        raise CandidateFailure(Status.INTEGRITY, message, rule=rules.THREADS)
+        raise integrity(rules.THREADS, message)
 
 
 def _judge_all(task: TaskSpec, checked: Checked, taken: list[_Taken], off: set[str]) -> None:
@@ -128,12 +126,11 @@ def _judge_all(task: TaskSpec, checked: Checked, taken: list[_Taken], off: set[s
         last = taken[-1]
         if (last.arena.sample([0], last.offsets) != last.sample).any():
             message = "an output changed after its call had been answered"
-            checked.failure = CandidateFailure(Status.INTEGRITY, message, rule=rules.DEFERRED)
+            checked.failure = integrity(rules.DEFERRED, message)
             checked.failed_case = last.case.name
     for name, error in worst.items():
         if name != checked.failed_case:
             checked.verdicts.append(CaseVerdict(name, Status.PASSED, worst_error=error))
-    if checked.failure is not None and checked.failed_case:
-        failure = checked.failure
-        checked.verdicts.append(CaseVerdict(checked.failed_case, failure.status, failure.message))
-
+    end = checked.failure
+    if end is not None and checked.failed_case:
+        checked.verdicts.append(CaseVerdict(checked.failed_case, end.status, end.message))

@@ -62,6 +62,18 @@ def descriptors(pid: int) -> int | None:
         return None
 
 
+def waited_ns(pid: int | str) -> int:
+    """Return how long a process' main thread (`self`: this one) has been ready to run without a processor.
+
+    Zero when the kernel does not keep count.
+    """
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:
+            return int(file.read().split()[1])
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0
+
+
 def _state_and_parent(pid: int) -> tuple[str, int]:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

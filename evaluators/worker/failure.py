@@ -12,6 +12,11 @@ class CandidateFailure(Exception):
         self.status, self.message, self.rule, self.log = status, message, rule, log
 
 
+def integrity(rule: str, message: str) -> CandidateFailure:
+    """Return the failure of a candidate that broke an integrity rule."""
+    return CandidateFailure(Status.INTEGRITY, message, rule=rule)
+
+
 class TaskFault(Exception):
     """The task is wrong: its reference raises, or returns something other than the task declares."""
 

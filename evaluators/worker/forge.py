@@ -11,6 +11,7 @@ import time
 import weakref
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from evaluators.worker import wire
 from evaluators.worker.child import Child
@@ -151,7 +152,7 @@ class Forge:
         self._take(self._receive(1.0))
         return True
 
-    def _receive(self, patience_s: float) -> dict[str, int]:
+    def _receive(self, patience_s: float) -> dict[str, Any]:
         if not select.select([self._own], [], [], patience_s)[0]:
             raise HarnessFault(f"the zygote does not answer: {self._tail()}")
         data = self._own.recv(wire.MAX_MESSAGE)
@@ -159,7 +160,7 @@ class Forge:
             raise self._broken()
         return dict(json.loads(data))
 
-    def _take(self, message: dict[str, int]) -> None:
+    def _take(self, message: dict[str, Any]) -> None:
         if "exit" in message:
             self._exits[message["id"]] = message["exit"]
         elif "ended" in message:

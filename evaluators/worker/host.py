@@ -1,6 +1,5 @@
 """What this machine is."""
 
-import os
 import platform
 from pathlib import Path
 
@@ -14,15 +13,3 @@ def processor() -> str:
     except FileNotFoundError:
         pass
     return platform.processor() or platform.machine()
-
-
-def others_can_read(*paths: str) -> bool:
-    """Return whether another user could read every one of these folders."""
-    return all(
-        os.stat(Path(path).resolve()).st_mode & 0o004 and others_can_pass(Path(path).resolve()) for path in paths
-    )
-
-
-def others_can_pass(folder: Path) -> bool:
-    """Return whether another user could reach what lies in `folder`."""
-    return all(os.stat(part).st_mode & 0o001 for part in [folder, *folder.parents])

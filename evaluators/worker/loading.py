@@ -86,7 +86,7 @@ def _frames(error: BaseException) -> str:
     own = os.path.dirname(__file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != own]
     lines = [
-        f'{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line or ""}'
+        f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line or ''}"
         for frame in frames[-8:]
     ]
     return "\n".join([*lines, f"{type(error).__name__}: {error}"])[-4000:]

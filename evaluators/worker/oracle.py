@@ -105,7 +105,8 @@ class Oracle:
 def tensor_bytes(tensor: torch.Tensor) -> Bytes:
     """Return a tensor's elements as bytes (shared with it when it is contiguous)."""
     flat = tensor.detach().contiguous().view(-1).view(torch.uint8)
-    return flat.numpy()  # type: ignore[no-any-return]
+    data: Bytes = flat.numpy()
+    return data
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""Keeps watch over the timed calls of one program on one case: which slot holds what, and whether all of it was right."""
+"""Watches over the timed calls of one program on one case: what each slot holds, and whether all of it was right."""
 
 import secrets
 
 from evaluators.worker import rules
 from evaluators.worker.arena import Arena, random_output_offsets, same_bytes
-from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.job import TaskSpec
 from evaluators.worker.judge import judge
 from evaluators.worker.oracle import Bytes, Example
@@ -17,6 +17,7 @@ _IDLE_NS = 1_000_000
 _IDLE_SHARE = 0.1
 _COLLECT_BYTES_PER_NS = 0.25
 _COLLECT_NS = 300_000
+_ASLEEP_NS = 500_000
 
 Proven = dict[int, dict[str, Bytes]]
 """Identity of an example -> the bytes of outputs that one program gave for it and that were found right."""
@@ -81,7 +82,7 @@ class Proof:
             share = window.cpu_ns / window.wall_ns
             self._break(rules.THREADS, f"used {share:.2f} processors at once in a one-thread protocol")
 
-    def check_clocks(self, baseline: "Proof") -> None:
+    def check_clocks(self) -> None:
         """Compare the clocks over all windows of the case. Raises CandidateFailure."""
         if self._trusted:
             return
@@ -92,9 +93,9 @@ class Proof:
         written = sum(field.nbytes for field in self._arena.layout.outputs) * self._calls
         if self._collected_ns > written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows):
             self._break(rules.OFF_CLOCK, f"took {self._collected_ns / 1e6:.1f} ms to hand over what it returned")
-        waits, usual = _wait_share(self._windows), _wait_share(baseline._windows)
-        if waits > 1.5 and usual < 1.2 and min(window.wall_ns - window.cpu_ns for window in self._windows) > 300_000:
-            self._break(rules.THREADS, f"wall time is {waits:.1f} times processor time: the work is done elsewhere")
+        asleep = min(window.asleep_ns for window in self._windows)
+        if asleep > _ASLEEP_NS and asleep > min(window.cpu_ns for window in self._windows):
+            self._break(rules.THREADS, f"slept {asleep / 1e6:.1f} ms in every timed call: the work is done elsewhere")
 
     def settle(self) -> None:
         """Verify every output written since the last time. Raises CandidateFailure."""
@@ -130,8 +131,4 @@ class Proof:
 
     def _break(self, rule: str, message: str) -> None:
         if rule not in self._off:
-            raise CandidateFailure(Status.INTEGRITY, message, rule=rule)
-
-
-def _wait_share(windows: list[Window]) -> float:
-    return min(window.wall_ns for window in windows) / max(1, min(window.cpu_ns for window in windows))
+            raise integrity(rule, message)

@@ -11,6 +11,7 @@ import mmap
 import os
 import socket
 import sys
+from collections import deque
 from typing import Any
 
 import torch
@@ -18,7 +19,17 @@ import torch
 from evaluators.worker import calls, loading, syscalls, wire
 from evaluators.worker.layout import Layout, decode_layout
 
-_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+_KEPT_BYTES, _MOST_KEPT = 8 << 20, 16
+_POPULATE = mmap.MAP_POPULATE
+
+
+def _ring_length(layout: Layout) -> int:
+    """Return how many results to keep alive: new ones then lie in memory that is no longer in the caches.
+
+    A program that is handed its outputs always finds them cold, so one that allocates them must not find them hot.
+    """
+    written = sum(field.nbytes for field in layout.outputs)
+    return max(1, min(_MOST_KEPT, _KEPT_BYTES // written))
 
 
 class _Mapping:
@@ -41,6 +52,7 @@ class _Runner:
         self._call: Any = None
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[_Mapping, int, Any]] = []
+        self._ring: deque[Any] = deque(maxlen=1)
         self._snapshot = loading.snapshot()
 
     def serve(self) -> None:
@@ -69,7 +81,7 @@ class _Runner:
             self._results += [(case, slot, call(*arguments[slot])) for slot in slots]
         elif self._binding == "baseline":
             for slot in slots:
-                call(**arguments[slot])
+                self._ring.append(call(**arguments[slot]))
         else:
             for slot in slots:
                 call(*arguments[slot])
@@ -105,6 +117,7 @@ class _Runner:
     def _setup(self, request: dict[str, Any], fd: int) -> None:
         case = _Mapping(fd, decode_layout(request["layout"]), request["slots"], request["axes"])
         self._cases[request["case"]] = case
+        self._ring = deque(maxlen=_ring_length(case.layout))
         self._prepare(request["case"])
 
     def _prepare(self, index: int) -> None:
@@ -123,6 +136,7 @@ class _Runner:
             for name, value in values.items():
                 outputs[name].copy_(value)
             earlier += values.values()
+            self._ring.append(result)
         self._results = []
 
 

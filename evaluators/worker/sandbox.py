@@ -46,7 +46,6 @@ class Plan:
     cpu_s: int
     file_bytes: int
     processes: int
-    drop_user: bool
 
 
 def enter_user_namespace() -> bool:
@@ -93,7 +92,7 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
         if _allowed(lambda: _mount_private(plan)):
             active.append("private_mounts")
     os.chdir(plan.work)
-    if plan.drop_user and os.geteuid() == 0 and _allowed(_become_nobody):
+    if os.geteuid() == 0 and _become_nobody(plan):
         active.append("unprivileged_user")
     syscalls.die_with_parent(parent)
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
@@ -144,16 +143,52 @@ def _mount_proc() -> None:
 
 def _mount_private(plan: Plan) -> None:
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    _reveal((plan.work, *plan.readable))
     if plan.keep_work:
         syscalls.mount(plan.work, plan.work, "", syscalls.MS_BIND)
     else:
-        owner = NOBODY if plan.drop_user else os.geteuid()
+        owner = os.geteuid() or NOBODY
         syscalls.mount("tmpfs", plan.work, "tmpfs", flags, f"size=64m,mode=700,uid={owner}")
     syscalls.set_read_only("/", read_only=True, recursive=True)
     syscalls.set_read_only(plan.work, read_only=False, recursive=False)
 
 
-def _become_nobody() -> None:
-    os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+def _reveal(paths: tuple[str, ...]) -> None:
+    """Make paths below folders that are closed to other users (such as /root) reachable, and nothing else there."""
+    blocked: dict[str, list[str]] = {}
+    for path in sorted({os.path.realpath(path) for path in paths if os.path.isdir(path)}):
+        gate = _closed_ancestor(path)
+        if gate is not None:
+            inside = blocked.setdefault(gate, [])
+            if not any(path.startswith(f"{outer}/") for outer in inside):
+                inside.append(path)
+    for gate, inside in blocked.items():
+        kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in inside}
+        syscalls.mount("tmpfs", gate, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "size=1m,mode=755")
+        for path, fd in kept.items():
+            os.makedirs(path, mode=0o755, exist_ok=True)
+            syscalls.mount(f"/proc/self/fd/{fd}", path, "", syscalls.MS_BIND | syscalls.MS_REC)
+            os.close(fd)
+
+
+def _closed_ancestor(path: str) -> str | None:
+    """Return the topmost folder above `path` (not itself) through which other users may not pass."""
+    parts = path.split("/")
+    ancestors = ["/".join(parts[:length]) for length in range(2, len(parts))]
+    return next((folder for folder in ancestors if not os.stat(folder).st_mode & 0o001), None)
+
+
+def _become_nobody(plan: Plan) -> bool:
+    """Become uid 65534, unless that user could not reach what the process needs."""
+    needed = [path for path in plan.readable if os.path.isdir(path)]
+    if any(_closed_ancestor(os.path.realpath(path)) for path in (plan.work, *needed)):
+        os.chown(plan.work, os.geteuid(), os.getegid())
+        return False
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except PermissionError:
+        os.chown(plan.work, os.geteuid(), os.getegid())
+        return False
+    return True

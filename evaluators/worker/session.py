@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from evaluators.worker import wire
+from evaluators.worker import descendants, wire
 from evaluators.worker.arena import Arena
 from evaluators.worker.build import Built, give_away
 from evaluators.worker.child import Child
@@ -32,7 +32,6 @@ class Workshop:
     forge: Forge
     folder: Path
     """Private folders are made below it."""
-    drop_user: bool
     memory_bytes: int
     """What a program may allocate."""
     layers: tuple[str, ...]
@@ -53,6 +52,8 @@ class Window:
     wall_ns: int
     idle_cpu_ns: int
     """Processor time used since the window before it."""
+    asleep_ns: int
+    """Wall time in which the program neither ran nor waited for a processor, nor did the supervisor."""
 
 
 class Session:
@@ -64,7 +65,7 @@ class Session:
         self.remaining_s = limit_s
         self._idle_from = 0
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
-        give_away(work, shop.drop_user)
+        give_away(work)
         readable = (built.folder, sys.prefix, sys.base_prefix, *_import_folders(), str(shop.folder / "runner"))
         plan = Plan(
             work=str(work),
@@ -74,7 +75,6 @@ class Session:
             cpu_s=int(limit_s) + 60,
             file_bytes=_FILE_BYTES,
             processes=_PROCESSES,
-            drop_user=shop.drop_user,
         )
         self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES)
         missing = set(shop.layers) - set(self.child.layers)
@@ -112,13 +112,15 @@ class Session:
 
     def call(self, index: int, slots: list[int]) -> Window:
         """Call the program on `slots`, in this order, and collect what it returned; return what the calls took."""
-        idle = self.child.cpu_ns() - self._idle_from
         cpu, wall = self.child.cpu_ns(), time.perf_counter_ns()
+        idle = cpu - self._idle_from
+        waited = self._waited_ns()
         self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
         cpu = self.child.cpu_ns() - cpu
+        waited = self._waited_ns() - waited
         self.rest()
-        return Window(cpu, wall, idle)
+        return Window(cpu, wall, idle, wall - cpu - waited)
 
     def collect(self) -> int:
         """Have returned values copied into their slots; return the processor nanoseconds it took."""
@@ -142,6 +144,9 @@ class Session:
     def end(self) -> None:
         """Kill the process and everything it started; return when it is gone."""
         self.child.end()
+
+    def _waited_ns(self) -> int:
+        return descendants.waited_ns(self.child.pid) + descendants.waited_ns("self")
 
     def _timed(self, request: Callable[[float], T]) -> T:
         started = time.monotonic()

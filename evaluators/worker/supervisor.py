@@ -33,15 +33,13 @@ class Supervisor:
         """Wait for the zygote and find out what the host's sandbox can do. Raises HarnessFault."""
         self._forge = forge
         self._forge.wait_ready()
-        drop_user = os.geteuid() == 0 and host.others_can_read(sys.base_prefix, os.path.dirname(torch.__file__))
-        drop_user = drop_user and host.others_can_pass(folder)
-        layers = _probe_layers(self._forge, folder, drop_user)
+        layers = _probe_layers(self._forge, folder)
         self.layers = (
             *(("user_namespace",) if self._forge.user_namespace else ()),
             *(("pid_namespace",) if self._forge.namespaces else ()),
             *layers,
         )
-        self._assessor = Assessor(Workshop(self._forge, folder, drop_user, memory_bytes, layers))
+        self._assessor = Assessor(Workshop(self._forge, folder, memory_bytes, layers))
 
     def environment(self) -> dict[str, Any]:
         """Return what figures measured here depend on."""
@@ -62,11 +60,11 @@ class Supervisor:
         self._forge.close()
 
 
-def _probe_layers(forge: Forge, folder: Path, drop_user: bool) -> tuple[str, ...]:
+def _probe_layers(forge: Forge, folder: Path) -> tuple[str, ...]:
     work = folder / "probe"
     work.mkdir()
-    give_away(work, drop_user)
-    child = forge.start(Plan(str(work), tuple(sys.path), False, 1 << 30, 60, 1 << 20, 16, drop_user), 1 << 16)
+    give_away(work)
+    child = forge.start(Plan(str(work), tuple(sys.path), False, 1 << 30, 60, 1 << 20, 16), 1 << 16)
     child.end()
     return child.layers
 

@@ -15,18 +15,22 @@ from dataclasses import dataclass, field
 from evaluators.worker import descendants, rules
 from evaluators.worker.arena import Arena
 from evaluators.worker.build import Built
-from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.failure import CandidateFailure, integrity
+from evaluators.worker.figures import aggregate, figure
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example
 from evaluators.worker.proof import Proof, Proven
 from evaluators.worker.session import Session, Workshop
-from evaluators.worker.status import Status
 
-_WINDOW_NS = 1_000_000
+_WINDOW_NS = 600_000
+"""A window is at least about this long; many short windows find an undisturbed one sooner than few long ones."""
+_HANDLING_NS, _HANDLING_NS_PER_BYTE = 200_000, 0.4
+"""What filling, answering and verifying cost the supervisor, per window and per byte of a slot (measured)."""
 _MOST_CALLS = 64
 _SLOW_NS = 300_000_000
 _EMPTY_WINDOWS = 6
+
 _ARENA_BYTES = 768 << 20
 
 
@@ -35,8 +39,13 @@ class Effort:
     """How long to measure."""
 
     estimates: int
+    """At least."""
+    most_estimates: int
+    """Taken while a ratio to the baseline is still less certain than wanted."""
+    wanted: float
+    """Half width of a ratio's interval, as a share, at which no more estimates are taken."""
     seconds: float
-    """Calls of all programs on all cases in all estimates together."""
+    """The least number of estimates should take about this long."""
     windows: int
     """The most windows per program, case and estimate."""
 
@@ -90,14 +99,18 @@ class EntrantFailure(Exception):
         self.entrant, self.failure = entrant, failure
 
 
-def plan_cases(entrants: Sequence[Entrant], cases: Sequence[Case], effort: Effort) -> list[CasePlan]:
+def plan_cases(task: TaskSpec, entrants: Sequence[Entrant], cases: Sequence[Case], effort: Effort) -> list[CasePlan]:
     """Return how to measure each case within the effort's time."""
     share_ns = effort.seconds * 1e9 / (effort.estimates * len(cases))
+    strides = [lay_out(task, case).stride for case in cases]
     plans = []
     for index in range(len(cases)):
         took = [max(1, entrant.call_ns[index]) for entrant in entrants]
         calls = tuple(max(1, min(_MOST_CALLS, round(_WINDOW_NS / ns))) for ns in took)
-        round_ns = sum(count * ns for count, ns in zip(calls, took, strict=True))
+        round_ns = sum(
+            count * (ns + strides[index] * _HANDLING_NS_PER_BYTE) + _HANDLING_NS
+            for count, ns in zip(calls, took, strict=True)
+        )
         windows = max(2, min(effort.windows, int(share_ns / round_ns) // 2 * 2))
         slow = max(took) > _SLOW_NS
         plans.append(CasePlan(1 if slow else windows, calls, warm=not slow))
@@ -113,14 +126,14 @@ def measure(
     off: set[str],
 ) -> Times:
     """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
-    times = Times(plans=plan_cases(entrants, cases, effort))
+    times = Times(plans=plan_cases(task, entrants, cases, effort))
     for entrant in entrants:
         _make_arenas(entrant, entrants, task, cases, times.plans)
     started = time.monotonic()
     try:
-        for number in range(effort.estimates):
+        while not _settled(times, task, effort):
             estimate = _Estimate(shop, task, cases, entrants, off)
-            times.cpu_ns.append(estimate.run(times, number))
+            times.cpu_ns.append(estimate.run(times, len(times.cpu_ns)))
     finally:
         times.device_s = time.monotonic() - started
         for entrant in entrants:
@@ -128,6 +141,21 @@ def measure(
                 arena.close()
             entrant.arenas = []
     return times
+
+
+def _settled(times: Times, task: TaskSpec, effort: Effort) -> bool:
+    taken = len(times.cpu_ns)
+    if taken < effort.estimates or taken >= effort.most_estimates:
+        return taken >= effort.most_estimates
+    for place in range(1, len(times.cpu_ns[0])):
+        ratios = [
+            aggregate([b / c for b, c in zip(estimate[0], estimate[place], strict=True)], task.aggregate)
+            for estimate in times.cpu_ns
+        ]
+        interval = figure(ratios)
+        if interval.high / interval.low > 1 + 2 * effort.wanted:
+            return False
+    return True
 
 
 def slots_wanted(plan: CasePlan, entrant: int) -> int:
@@ -214,7 +242,7 @@ class _Estimate:
                 best[place] = min(best.get(place, net), net)
         for place in order:
             with _Blame(place):
-                self._proofs[place][index].check_clocks(self._proofs[0][index])
+                self._proofs[place][index].check_clocks()
         return best
 
     def _window(self, place: int, index: int, calls: int) -> int:
@@ -242,8 +270,7 @@ class _Estimate:
         others = session.child.others()
         if others and not self._entrants[place].trusted and rules.CHILDREN not in self._off:
             message = f"{others} more processes were running while it was timed"
-            failure = CandidateFailure(Status.INTEGRITY, message, rule=rules.CHILDREN)
-            raise EntrantFailure(place, failure)
+            raise EntrantFailure(place, integrity(rules.CHILDREN, message))
 
 
 class _Blame:

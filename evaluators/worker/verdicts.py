@@ -1,0 +1,103 @@
+"""From states and times to verdicts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from evaluators.worker.build import Built
+from evaluators.worker.check import Checked
+from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.figures import aggregate, figure
+from evaluators.worker.job import (
+    Case,
+    CaseVerdict,
+    Figure,
+    PairVerdict,
+    Program,
+    ProgramVerdict,
+    TaskSpec,
+    Timed,
+)
+from evaluators.worker.status import Status
+from evaluators.worker.timing import Times
+
+_NS_PER = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+
+
+@dataclass
+class State:
+    """What is known of one program so far."""
+
+    program: Program
+    built: Built | None = None
+    checked: Checked | None = None
+    failure: CandidateFailure | None = None
+    tier: str = "none"
+    cases: list[CaseVerdict] = field(default_factory=list)
+    objective: Figure | None = None
+    notes: list[str] = field(default_factory=list)
+    device_s: float = 0.0
+    wall_s: float = 0.0
+
+
+def timed_cases(verdicts: Sequence[CaseVerdict], cases: Sequence[Case], times: Times, place: int) -> list[CaseVerdict]:
+    """Return the cases' verdicts with the times of the entrant at `place`."""
+    by_name = {verdict.case: verdict for verdict in verdicts}
+    timed = []
+    for index, case in enumerate(cases):
+        baseline = [estimate[0][index] / 1e6 for estimate in times.cpu_ns]
+        candidate = [estimate[place][index] / 1e6 for estimate in times.cpu_ns]
+        ratio = figure([b / c for b, c in zip(baseline, candidate, strict=True)])
+        record = Timed(
+            baseline_ms=figure(baseline).value,
+            candidate_ms=figure(candidate).value,
+            ratio=ratio,
+            estimates=len(times.cpu_ns),
+            repeats=times.plans[index].windows,
+        )
+        timed.append(replace(by_name[case.name], timed=record))
+    return timed
+
+
+def objective(task: TaskSpec, times: Times, place: int) -> Figure:
+    """Return the task's objective for the entrant at `place`, over the estimates."""
+    return figure([_one_objective(task, estimate, place) for estimate in times.cpu_ns])
+
+
+def pairs(task: TaskSpec, states: Sequence[State], running: Sequence[int], times: Times) -> tuple[PairVerdict, ...]:
+    """Return every pair of the programs that passed (`running`: the states that were timed, in the entrants' order)."""
+    found = []
+    for place_a, a in enumerate(running, start=1):
+        for place_b, b in enumerate(running[place_a:], start=place_a + 1):
+            if states[a].failure is None and states[b].failure is None:
+                ratios = [_ratio(task, estimate, place_b, place_a) for estimate in times.cpu_ns]
+                found.append(PairVerdict(a, b, figure(ratios)))
+    return tuple(found)
+
+
+def verdict(state: State, off: set[str]) -> ProgramVerdict:
+    """Return what became of a program."""
+    failure = state.failure
+    notes = [*state.notes, *(f"integrity rule {rule} was switched off" for rule in sorted(off))]
+    return ProgramVerdict(
+        status=Status.PASSED if failure is None else failure.status,
+        tier=state.tier,
+        message="" if failure is None else failure.message,
+        log=(state.built.log if state.built else "") if failure is None else failure.log,
+        rule=None if failure is None else failure.rule,
+        objective=state.objective if failure is None else None,
+        cases=tuple(state.cases),
+        notes=tuple(notes),
+        build_s=state.built.seconds if state.built else 0.0,
+        device_s=state.device_s,
+        wall_s=state.wall_s,
+    )
+
+
+def _one_objective(task: TaskSpec, estimate: list[list[float]], place: int) -> float:
+    if task.objective == "ratio":
+        return _ratio(task, estimate, 0, place)
+    return aggregate([ns / _NS_PER[task.unit] for ns in estimate[place]], task.aggregate)
+
+
+def _ratio(task: TaskSpec, estimate: list[list[float]], numerator: int, denominator: int) -> float:
+    return aggregate([x / y for x, y in zip(estimate[numerator], estimate[denominator], strict=True)], task.aggregate)
