@@ -20,11 +20,14 @@ class SearchConfig(Record):
     preset: Literal["default", "paper"] = "paper"
     """Which preset the other fields started from (recorded, not applied again)."""
     planner: str = "offline"
-    """Who plans: `offline` (knobs, no model) or `scripted` (tests and benchmarks)."""
+    """Who plans: `offline` (knobs, no model), a chat model such as `openai:NAME`, `google_genai:NAME`,
+    `openai:NAME@http://HOST:PORT/v1`, `exec:COMMAND`, `manual` or `cassette:FILE`, or a schedule of models by round:
+    `A until 150, B`. For tests and benchmarks: `scripted`, `script:FILE`."""
     coder: str = "offline"
-    """Who writes programs: `offline` or `scripted`."""
+    """Who writes programs; the same choices."""
     evaluator: str = "local"
-    """Who judges programs: `local` (this machine) or `scripted` (a formula, for tests and benchmarks)."""
+    """Who judges programs: `local` (this machine), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for
+    tests and benchmarks)."""
     policy: PolicyName = "priority"
     """How the next intent is chosen: highest priority, puct, or at random."""
     puct_exploration: float = Field(default=1.0, ge=0, allow_inf_nan=False)
@@ -76,6 +79,21 @@ class SearchConfig(Record):
     tree_chars: int = Field(default=60_000, ge=0)
     """Size of the tree in a planner's prompt, characters. Whole nodes are left out to keep to it: pruned, then failed,
     then closed ones that lead to no open node and not to the best program; the rest is shown whatever its size."""
+
+    model_timeout_s: float = Field(default=900.0, gt=0, le=86_400)
+    """Wall-clock limit of one try of a model call, seconds."""
+    model_retries: int = Field(default=4, ge=0, le=100)
+    """Further tries after errors that may pass: rate limits, server faults, timeouts, broken connections."""
+    requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Limit for each model by itself, in this process; None: none of our own."""
+    reasoning_effort: str | None = None
+    """`low`, `medium`, `high`, ... in the provider's words; None: its default."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """None: the provider's default."""
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    """Limit of one reply, reasoning included, tokens; None: the provider's default."""
+    structured_replies: bool = True
+    """Hand the wanted JSON schema to providers that take one; false for servers that refuse it."""
 
     def with_options(self, options: dict[str, Any]) -> "SearchConfig":
         """Return the configuration with `options` set, validated. Raises pydantic.ValidationError."""

@@ -19,7 +19,7 @@ from graph.config import SearchConfig
 from graph.context import RunContext
 from graph.presets import resolve
 from graph.state import SCHEMA_VERSION, SearchState
-from graph.wiring import Evaluators, check, services
+from graph.wiring import Backends, services
 from nodes.opening import open_search
 from nodes.services import Services
 
@@ -38,17 +38,16 @@ class Ended:
 
 @asynccontextmanager
 async def opened_services(home: Home) -> AsyncIterator[Services]:
-    """Give the means of this process, and end its evaluators in any case."""
-    evaluators = Evaluators()
+    """Give the means of this process, and end its back ends in any case."""
+    backends = Backends()
     try:
-        yield services(home, evaluators)
+        yield services(home, backends)
     finally:
-        await evaluators.close()
+        await backends.close()
 
 
 async def start(means: Services, config: SearchConfig, listen: Listen) -> Ended:
     """Begin a new thread and run it. Raises KsearchError; what was done until then is kept."""
-    check(config)
     opening = await open_search(means, config)
     thread = await means.home.threads.create(opening["task"]["name"], opening["config"])
     return await _hold(means, thread, opening, listen)
@@ -61,7 +60,7 @@ async def resume(means: Services, name: str, options: dict[str, Any], listen: Li
     config = resolve(before.preset, {**before.model_dump(exclude={"preset"}), **options})
     if config.task != before.task or config.language != before.language:
         raise UsageError("task and language of a thread are fixed: start a new one with `ksearch run`")
-    check(config)
+    means.check(config)
     return await _hold(means, thread, None, listen, config)
 
 

@@ -10,101 +10,124 @@ from evaluators.resolve import resolve_task
 from evaluators.task import Task
 from graph.config import SearchConfig
 from nodes.coder import Coder
+from nodes.models.factory import Chats
+from nodes.models.options import ModelOptions
 from nodes.planner import Planner
 from nodes.services import HeldOutside, Presence, Services
 
-PLANNERS = ("offline", "scripted", "script:FILE")
-CODERS = PLANNERS
-EVALUATORS = ("local", "scripted")
+EVALUATORS = ("local", "scripted", "cassette:FILE")
 
 
-def planner(config: SearchConfig) -> Planner:
-    """Return the planner that the configuration names. Raises UsageError for an unknown one."""
-    if config.planner == "offline":
-        from nodes.offline_planner import OfflinePlanner
+class Backends:
+    """The planners, coders, models and evaluators of one process: connections and devices are shared by its threads."""
 
-        return OfflinePlanner()
-    if config.planner == "scripted":
-        from nodes.drawn import DrawnPlanner
+    def __init__(self) -> None:
+        self._chats = Chats()
+        self._evaluators: dict[str, Evaluator] = {}
 
-        return DrawnPlanner()
-    if config.planner.startswith("script:"):
-        from nodes.scripted import Script, ScriptedPlanner
+    def planner(self, config: SearchConfig) -> Planner:
+        """Return the planner that the configuration names. Raises UsageError when it names none."""
+        if config.planner == "offline":
+            from nodes.offline_planner import OfflinePlanner
 
-        return ScriptedPlanner(Script.load(Path(config.planner.removeprefix("script:"))))
-    raise UsageError(f"planner {config.planner!r} is unknown; choose one of {', '.join(PLANNERS)}")
+            return OfflinePlanner()
+        if config.planner == "scripted":
+            from nodes.drawn import DrawnPlanner
+
+            return DrawnPlanner()
+        if config.planner.startswith("script:"):
+            from nodes.scripted import Script, ScriptedPlanner
+
+            return ScriptedPlanner(Script.load(Path(config.planner.removeprefix("script:"))))
+        from nodes.llm_planner import LlmPlanner
+        from prompts.library import load_variant
+
+        return LlmPlanner(self._chats.get(config.planner, model_options(config)), load_variant(config.prompt_variant))
+
+    def coder(self, config: SearchConfig) -> Coder:
+        """Return the coder that the configuration names. Raises UsageError when it names none."""
+        if config.coder == "offline":
+            from nodes.offline_coder import OfflineCoder
+
+            return OfflineCoder()
+        if config.coder == "scripted":
+            from nodes.drawn import DrawnCoder
+
+            return DrawnCoder()
+        if config.coder.startswith("script:"):
+            from nodes.scripted import Script, ScriptedCoder
+
+            return ScriptedCoder(Script.load(Path(config.coder.removeprefix("script:"))))
+        from nodes.llm_coder import LlmCoder
+        from prompts.library import load_variant
+
+        return LlmCoder(self._chats.get(config.coder, model_options(config)), load_variant(config.prompt_variant))
+
+    def evaluator(self, config: SearchConfig) -> Evaluator:
+        """Return the evaluator that the configuration names. Raises UsageError when it names none."""
+        if config.evaluator not in self._evaluators:
+            self._evaluators[config.evaluator] = _evaluator(config.evaluator)
+        return self._evaluators[config.evaluator]
+
+    async def close(self) -> None:
+        """End the evaluators' processes and let go of connections."""
+        evaluators, self._evaluators = self._evaluators, {}
+        for evaluator in evaluators.values():
+            await evaluator.close()
+        await self._chats.close()
+
+    def check(self, config: SearchConfig) -> None:
+        """Raise UsageError when an option names nothing that exists, before anything is stored or paid."""
+        self.planner(config)
+        self.coder(config)
+        self.evaluator(config)
 
 
-def coder(config: SearchConfig) -> Coder:
-    """Return the coder that the configuration names. Raises UsageError for an unknown one."""
-    if config.coder == "offline":
-        from nodes.offline_coder import OfflineCoder
-
-        return OfflineCoder()
-    if config.coder == "scripted":
-        from nodes.drawn import DrawnCoder
-
-        return DrawnCoder()
-    if config.coder.startswith("script:"):
-        from nodes.scripted import Script, ScriptedCoder
-
-        return ScriptedCoder(Script.load(Path(config.coder.removeprefix("script:"))))
-    raise UsageError(f"coder {config.coder!r} is unknown; choose one of {', '.join(CODERS)}")
-
-
-def evaluator(config: SearchConfig) -> Evaluator:
-    """Return a new evaluator of the kind that the configuration names. Raises UsageError for an unknown one."""
-    if config.evaluator == "local":
+def _evaluator(name: str) -> Evaluator:
+    if name == "local":
         from evaluators.local import LocalEvaluator
 
         return LocalEvaluator()
-    if config.evaluator == "scripted":
+    if name == "scripted":
         from evaluators.scripted import ScriptedEvaluator
 
         return ScriptedEvaluator()
-    raise UsageError(f"evaluator {config.evaluator!r} is unknown; choose one of {', '.join(EVALUATORS)}")
+    if name.startswith("cassette:"):
+        from evaluators.cassette import CassetteEvaluator
+        from evaluators.recording import load_cassette
+
+        return CassetteEvaluator(load_cassette(Path(name.removeprefix("cassette:"))))
+    raise UsageError(f"evaluator {name!r} is unknown; choose one of {', '.join(EVALUATORS)}")
 
 
-def check(config: SearchConfig) -> None:
-    """Raise UsageError when an option names something that does not exist, before anything is stored or paid."""
-    planner(config)
-    coder(config)
-    if config.evaluator not in EVALUATORS:
-        evaluator(config)
-
-
-class Evaluators:
-    """The evaluators of one process: one of each kind, kept until the end."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Evaluator] = {}
-
-    def get(self, config: SearchConfig) -> Evaluator:
-        """Return the evaluator that the configuration names."""
-        if config.evaluator not in self._made:
-            self._made[config.evaluator] = evaluator(config)
-        return self._made[config.evaluator]
-
-    async def close(self) -> None:
-        """End all of them."""
-        made, self._made = self._made, {}
-        for one in made.values():
-            await one.close()
+def model_options(config: SearchConfig) -> ModelOptions:
+    """Return how the configuration wants models to be called."""
+    return ModelOptions(
+        timeout_s=config.model_timeout_s,
+        retries=config.model_retries,
+        requests_per_minute=config.requests_per_minute,
+        reasoning_effort=config.reasoning_effort,
+        temperature=config.temperature,
+        max_output_tokens=config.max_output_tokens,
+        structured=config.structured_replies,
+    )
 
 
 def services(
     home: Home,
-    evaluators: Evaluators,
+    backends: Backends,
     *,
     resolve: Callable[[str], Task] = resolve_task,
     presence: Presence | None = None,
+    check: Callable[[SearchConfig], None] | None = None,
 ) -> Services:
     """Return the means of this process."""
     return Services(
         home=home,
-        make_planner=planner,
-        make_coder=coder,
-        make_evaluator=evaluators.get,
+        make_planner=backends.planner,
+        make_coder=backends.coder,
+        make_evaluator=backends.evaluator,
         resolve_task=resolve,
+        check=check or backends.check,
         presence=presence or HeldOutside(),
     )

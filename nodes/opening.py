@@ -25,8 +25,9 @@ async def opened(services: Services, state: SearchState, context: RunContext | N
 async def open_search(services: Services, config: SearchConfig) -> SearchState:
     """Store configuration and task and return the state that refers to them.
 
-    Raises UsageError when the task is unknown or has no contract for the language.
+    Raises UsageError when an option names nothing, the task is unknown or has no contract for the language.
     """
+    services.check(config)
     task = services.resolve_task(config.task)
     if config.language is not None and config.language not in task.contracts:
         raise UsageError(f"task {task.name} has no contract for {config.language}; it has {', '.join(task.contracts)}")

@@ -68,6 +68,8 @@ class Services:
     make_evaluator: Callable[[SearchConfig], Evaluator]
     resolve_task: Callable[[str], Task]
     """Task reference -> task. Raises UsageError."""
+    check: Callable[[SearchConfig], None]
+    """Raises UsageError when a configuration names what does not exist or is not allowed here."""
     presence: Presence = field(default_factory=HeldOutside)
     _trees: TreeStore = field(init=False, repr=False)
     _records: dict[str, Record] = field(default_factory=dict, repr=False)

@@ -41,13 +41,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     from evaluators.resolve import resolve_task
     from graph.presets import resolve
     from graph.report.comparison import comparison, comparison_lines
-    from graph.wiring import check
 
     screen = Screen(json)
     chosen = resolve_task(task)
     options = {"task": task, "evaluator": evaluator} | ({} if language is None else {"language": language})
     config = resolve(None, options)
-    check(config)
     solutions = [_solution(chosen, file, config.language) for file in files]
     verdicts = asyncio.run(_judge(config, chosen, solutions, effort))
     names = [str(file) for file in files]
@@ -64,15 +62,16 @@ async def _judge(
     config: "SearchConfig", task: "Task", solutions: Sequence["Solution"], effort: "Effort"
 ) -> "Comparison":
     from evaluators.evaluation import Comparison
-    from graph.wiring import evaluator
+    from graph.wiring import Backends
 
-    judge = evaluator(config)
+    backends = Backends()
+    judge = backends.evaluator(config)
     try:
         if len(solutions) > 1:
             return await judge.compare(task, solutions, effort)
         verdict = await judge.evaluate(task, solutions[0], effort)
     finally:
-        await judge.close()
+        await backends.close()
     return Comparison(
         task=task.digest,
         protocol=verdict.protocol,

@@ -12,7 +12,7 @@ from checkpoints.database import home_folder
 from checkpoints.history import read_state
 from checkpoints.home import open_home
 from evaluators.errors import KsearchError
-from evaluators.resolve import resolve_task
+from evaluators.task import Task
 from graph.cli import machine
 from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
 from graph.cli.display import Display, LiveDisplay, PlainDisplay
@@ -26,6 +26,7 @@ from graph.report.ending import ended_lines, still_stopped, went_wrong
 from graph.report.progress import Progress
 from graph.report.summary import Run, best, summary
 from graph.runs import Listen, opened_services, resume, start
+from graph.wiring import Backends
 from nodes.services import Services
 
 Visit = Callable[[Services, Listen], Any]
@@ -48,9 +49,9 @@ class Session:
     def __post_init__(self) -> None:
         self._screen = Screen(self.json)
 
-    def start(self, config: SearchConfig) -> int:
-        """Begin a run and return the exit code. Raises KsearchError."""
-        task = resolve_task(config.task)
+    def start(self, config: SearchConfig, task: Task) -> int:
+        """Begin a run of `task` and return the exit code. Raises KsearchError."""
+        Backends().check(config)
         progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
         return self._visit(lambda means, listen: start(means, config, listen), progress)
 

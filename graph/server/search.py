@@ -6,8 +6,10 @@ from contextlib import AsyncExitStack
 from checkpoints.home import open_home
 from evaluators.resolve import resolve_builtin
 from graph.builder import Graph, build_graph
+from graph.config import SearchConfig
 from graph.server.presence import HeldWithin
-from graph.wiring import Evaluators, services
+from graph.server.safety import refuse_unsafe
+from graph.wiring import Backends, services
 from nodes.services import Services
 
 
@@ -27,10 +29,15 @@ class _Process:
 
     async def _open(self) -> Services:
         home = await self._stack.enter_async_context(open_home())
-        evaluators = Evaluators()
-        self._stack.push_async_callback(evaluators.close)
+        backends = Backends()
+        self._stack.push_async_callback(backends.close)
+
+        def check(config: SearchConfig) -> None:
+            refuse_unsafe(config)
+            backends.check(config)
+
         # Only built-in tasks: whoever reaches the server must not make it read or run files of their choosing.
-        return services(home, evaluators, resolve=resolve_builtin, presence=HeldWithin(home))
+        return services(home, backends, resolve=resolve_builtin, presence=HeldWithin(home), check=check)
 
 
 _process = _Process()

@@ -1,0 +1,20 @@
+"""What a configuration from the server may name: whoever reaches the server must not run or read what they like."""
+
+import os
+
+from evaluators.errors import UsageError
+from graph.config import SearchConfig
+from nodes.models.factory import kinds
+
+ALLOW = "KSEARCH_SERVER_ALLOW"
+"""Environment variable: kinds that the server may use all the same, separated by commas, such as `exec,script`."""
+REFUSED = ("exec", "script", "cassette")
+"""Run a command, or read a file that the configuration names."""
+
+
+def refuse_unsafe(config: SearchConfig) -> None:
+    """Raise UsageError when the configuration names a command or a file, unless the environment allows that kind."""
+    allowed = {kind.strip() for kind in os.environ.get(ALLOW, "").split(",")}
+    named = {*kinds(config.planner), *kinds(config.coder), config.evaluator.partition(":")[0]}
+    for kind in sorted(named & set(REFUSED) - allowed):
+        raise UsageError(f"{kind}: is refused from the server; to allow it, start the server with {ALLOW}={kind}")
