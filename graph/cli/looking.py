@@ -32,7 +32,7 @@ def list_runs(json: AsJson = False, home: HomeFolder = None, debug: Debug = Fals
 
 
 def show(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """Show how a run stands: status, best program, spend, what is next."""
+    """Show how a run stands and what it found."""
     from graph.cli.loading import load_run
     from graph.report.summary import summary, summary_lines
 

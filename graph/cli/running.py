@@ -46,7 +46,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     Options come from the preset, then the file, then --set, then the flags; the last one holds.
     """
-    from graph.cli.session import Session
+    from evaluators.resolve import resolve_task
     from graph.config_file import load_options
     from graph.presets import resolve
 
@@ -66,7 +66,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     }
     flags = {name: value for name, value in given.items() if value is not None}
     everything = {**({} if config is None else load_options(config)), **_parsed(options), **flags}
-    return Session(json=json, home=home, require=require).start(resolve(preset, everything))
+    chosen = resolve(preset, everything)
+    problem = resolve_task(chosen.task)
+    # LangGraph takes a second to load: after what is most often typed wrong has been checked.
+    from graph.cli.session import Session
+
+    return Session(json=json, home=home, require=require).start(chosen, problem)
 
 
 def resume(
@@ -80,13 +85,14 @@ def resume(
 ) -> int:
     """Go on with a run where it was left, however it ended."""
     from evaluators.errors import UsageError
-    from graph.cli.session import Session
 
     changes = _parsed(options)
     if "preset" in changes:
         raise UsageError("the preset of a run is fixed: set the options that you want to change one by one")
     if evaluations is not None:
         changes["max_evaluations"] = evaluations
+    from graph.cli.session import Session
+
     return Session(json=json, home=home, require=require).resume(thread, changes)
 
 

@@ -129,7 +129,7 @@ def progress_lines(progress: Progress, elapsed_s: float) -> Iterator[str]:
     yield f"[{bar}] {progress.done} of {progress.budget} evaluations{rate}"
     yield f"best: {_best(progress)}"
     for cycle, (node, title) in list(progress.cycles.items())[:SHOWN]:
-        yield f"at work: cycle {cycle}, {node} {one_line(title, 60)}"
+        yield f"at work: cycle {cycle}, {node} {one_line(title, 60)}".rstrip()
     if len(progress.cycles) > SHOWN:
         yield f"at work: {len(progress.cycles) - SHOWN} more cycles"
     busy = {node for node, _ in progress.cycles.values()}

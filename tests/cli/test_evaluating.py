@@ -1,0 +1,104 @@
+"""evaluate: programs judged by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, Call
+
+PROGRAM_KEYS = {
+    "file", "solution", "status", "tier", "effort", "message", "rule", "log", "objective", "objective_low",
+    "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "workloads", "notes",
+}  # fmt: skip
+WORKLOAD_KEYS = {
+    "workload", "status", "message", "worst_error", "baseline_ms", "candidate_ms", "ratio", "ratio_low", "ratio_high",
+}  # fmt: skip
+SEED = ROOT / "evaluators" / "tasks" / "softmax" / "seed.cpp"
+
+
+def program(folder: Path, name: str, **markers: str) -> str:
+    lines = [f"// scripted: {key} = {value}\n" for key, value in markers.items()]
+    (folder / name).write_text("".join(lines) + f"// {name}\n")
+    return name
+
+
+def test_one_program(ksearch: Call, tmp_path: Path) -> None:
+    file = program(tmp_path, "a.cpp", objective="1.5")
+    done = ksearch("evaluate", "scripted", file, "--evaluator", "scripted", "--json")
+    assert done.code == 0
+    assert set(done.json) == {"task", "protocol", "programs", "pairs", "environment"}
+    (facts,) = done.json["programs"]
+    assert set(facts) == PROGRAM_KEYS
+    assert (facts["file"], facts["status"], facts["effort"], facts["ratio"]) == ("a.cpp", "passed", "search", 1.5)
+    assert [set(workload) for workload in facts["workloads"]] == [WORKLOAD_KEYS] * 2
+    assert done.json["pairs"] == []
+
+
+def test_several_programs_in_one_run(ksearch: Call, tmp_path: Path) -> None:
+    files = [
+        program(tmp_path, "a.cpp", objective="1.5"),
+        program(tmp_path, "b.cpp", status="wrong_values"),
+        program(tmp_path, "c.cpp", objective="3"),
+        program(tmp_path, "d.cpp", objective="1.5"),
+    ]
+    done = ksearch("evaluate", "scripted", *files, "--evaluator", "scripted", "--json")
+    assert done.code == 1, "one of them did not pass"
+    assert [facts["status"] for facts in done.json["programs"]] == ["passed", "wrong_values", "passed", "passed"]
+    pairs = {(pair["a"], pair["b"]): pair["ratio"] for pair in done.json["pairs"]}
+    assert pairs == {("a.cpp", "c.cpp"): 0.5, ("a.cpp", "d.cpp"): 1.0, ("c.cpp", "d.cpp"): 2.0}
+    text = ksearch("evaluate", "scripted", *files, "--evaluator", "scripted").out
+    assert "a.cpp against c.cpp: 0.50x (0.50 to 0.50), c.cpp is faster" in text
+    assert "a.cpp against d.cpp: 1.00x (0.99 to 1.00), no clear difference" in text
+
+
+def test_effort_check_measures_nothing(ksearch: Call, tmp_path: Path) -> None:
+    files = [program(tmp_path, "a.cpp", objective="1.5"), program(tmp_path, "b.cpp", objective="2")]
+    done = ksearch("evaluate", "scripted", *files, "--evaluator", "scripted", "--effort", "check", "--json")
+    assert done.code == 0
+    assert [facts["ratio"] for facts in done.json["programs"]] == [None, None]
+    assert done.json["pairs"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("a.txt", (), "--language"),
+        ("a.cu", (), "no contract for cuda; it has cpp, python"),
+        ("a.cpp", ("--language", "triton"), "no contract for triton"),
+        ("a.cpp", ("--language", "c++"), "language: 'c++' is not allowed"),
+        ("a.cpp", ("--effort", "hard"), "--effort"),
+    ],
+)
+def test_wrong_calls(ksearch: Call, tmp_path: Path, name: str, options: tuple[str, ...], words: str) -> None:
+    done = ksearch("evaluate", "scripted", program(tmp_path, name, objective="2"), *options)
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_text_that_is_none(ksearch: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.cpp").write_bytes(b"\xff\xfe")
+    done = ksearch("evaluate", "scripted", "a.cpp")
+    assert done.code == 2
+    assert "UTF-8" in done.err
+
+
+def test_a_json_that_is_no_program(ksearch: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"files": {}}')
+    done = ksearch("evaluate", "scripted", "a.json")
+    assert done.code == 2
+    assert "a.json: is not a program" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_real_programs_on_this_machine(ksearch: Call, tmp_path: Path) -> None:
+    (tmp_path / "wrong.cpp").write_text(SEED.read_text() + "\n#error this one does not compile\n")
+    done = ksearch("evaluate", "softmax", str(SEED), "wrong.cpp", "--effort", "check", "--json")
+    assert done.code == 1
+    right, wrong = done.json["programs"]
+    assert (right["status"], right["tier"]) == ("passed", "checked")
+    assert all(workload["worst_error"] is not None for workload in right["workloads"])
+    assert wrong["status"] == "build_error"
+    assert "this one does not compile" in json.dumps(wrong)
+    assert done.json["environment"]["compiler"].startswith("g++")

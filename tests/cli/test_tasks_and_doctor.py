@@ -1,0 +1,67 @@
+"""tasks and doctor."""
+
+from pathlib import Path
+
+from graph.cli.machine import key_place
+from tests.cli.conftest import Call
+
+STATES = {"works", "missing", "problem"}
+BUILT_IN = {"softmax", "rmsnorm_linear", "trimul_small"}
+
+
+def test_tasks(ksearch: Call) -> None:
+    entries = {entry["name"]: entry for entry in ksearch("tasks", "--json").json}
+    assert set(entries) >= BUILT_IN
+    assert entries["softmax"]["languages"][0] == "cpp"
+    assert "cpp" in entries["softmax"]["seeds"]
+    text = ksearch("tasks").out
+    assert all(f"{name} " in text for name in BUILT_IN)
+
+
+def test_one_task(ksearch: Call) -> None:
+    shown = ksearch("tasks", "show", "softmax", "--json").json
+    assert shown["name"] == "softmax"
+    assert {workload["split"] for workload in shown["workloads"]} == {"search", "held_out"}
+    text = ksearch("tasks", "show", "softmax").out
+    assert "(held out)" in text
+    assert "rtol" in text
+
+
+def test_doctor(ksearch: Call, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=a-secret\n")
+    done = ksearch("doctor", "--json", GOOGLE_API_KEY="another-secret")
+    checks = {check["name"]: check for check in done.json["checks"]}
+    assert {"processor", "compiler", "torch", "evaluator", "sandbox", "load", "folder of the runs", "disk"} <= set(
+        checks
+    )
+    assert {"GPU", "triton", "OPENAI_API_KEY", "GOOGLE_API_KEY", "LangGraph server"} <= set(checks)
+    assert all(check["state"] in STATES for check in checks.values())
+    assert all(bool(check["advice"]) == (check["state"] != "works") for check in checks.values())
+    assert done.json["ok"] is (not any(check["state"] == "problem" for check in checks.values()))
+    assert done.code == (0 if done.json["ok"] else 1)
+    assert checks["OPENAI_API_KEY"]["found"] == "set (.env)"
+    assert checks["GOOGLE_API_KEY"]["found"] == "set (environment)"
+    assert "limits" in done.json["sandbox"]
+    assert "secret" not in done.out + done.err
+    assert not (tmp_path / ".ksearch").exists(), "doctor makes nothing"
+
+
+def test_doctor_without_a_compiler_fails_and_says_what_to_do(ksearch: Call) -> None:
+    done = ksearch("doctor", PATH="/nowhere")
+    assert done.code == 1
+    assert "!!  compiler: g++ was not found" in done.out
+    assert "apt install g++" in done.out
+
+
+def test_keys_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    for text, place in [
+        ("OTHER_KEY_OF_OURS=1\n", ""),
+        ("# KEY_OF_OURS=1\n", ""),
+        ("KEY_OF_OURS=\n", ""),
+        ("KEY_OF_OURS= # none\n", ""),
+        ("A=1\nexport KEY_OF_OURS = 1\n", ".env"),
+    ]:
+        file.write_text(text)
+        assert key_place("KEY_OF_OURS", file) == place, text
+    assert key_place("KEY_OF_OURS", tmp_path / "missing") == ""
