@@ -100,10 +100,8 @@ def _unprintable(data: Any) -> Iterator[tuple[str, str]]:
 
 
 def unprintable(text: str) -> str:
-    """Return which character of `text` no plain text has: half a surrogate pair, a control character; empty: none."""
+    """Return which control character `text` holds, empty for none; a terminal may show the text one day."""
     for character in text:
-        if "\ud800" <= character <= "\udfff":
-            return f"half a surrogate pair (U+{ord(character):04X})"
         if (character < " " and character not in "\n\t\r") or "\x7f" <= character <= "\x9f":
             return f"the control character U+{ord(character):04X}"
     return ""

@@ -106,12 +106,12 @@ def load_variant(name: str, root: Path = VARIANTS) -> Variant:
     another in a circle.
     """
     headers: dict[str, _Header] = {}
-    wanted = name
-    while wanted:
+    wanted: str | None = name
+    while wanted is not None:
         if wanted in headers or len(headers) == MAX_CHAIN:
             raise UsageError(f"prompt variant {name}: {' extends '.join([*headers, wanted])}, which has no end")
         headers[wanted] = _header(wanted, root)
-        wanted = headers[wanted].extends
+        wanted = headers[wanted].extends or None
     layers = [("languages", _texts(LANGUAGES, "languages/"))]
     layers += [(layer, _texts(root / layer, "")) for layer in reversed(headers)]
     files = {file: text for _, texts in layers for file, text in texts.items()}

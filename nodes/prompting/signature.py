@@ -14,10 +14,7 @@ _C_TYPES: Mapping[str, str] = {
     "uint8": "uint8_t",
     "bool": "bool",
 }
-_HALF: Mapping[Language, Mapping[str, str]] = {
-    "cpp": {"float16": "uint16_t /* float16 bits */", "bfloat16": "uint16_t /* bfloat16 bits */"},
-    "cuda": {"float16": "__half", "bfloat16": "__nv_bfloat16"},
-}
+_CUDA_HALF: Mapping[str, str] = {"float16": "__half", "bfloat16": "__nv_bfloat16"}
 
 
 def signature(task: Task, language: Language, contract: Contract) -> str:
@@ -41,8 +38,12 @@ def _plain_c(task: Task, language: Language, contract: Contract) -> str:
 def _c_argument(name: str, argument: Tensor | Scalar, language: Language, const: str) -> str:
     if isinstance(argument, Scalar):
         return f"{_C_TYPES[argument.scalar]} {name}"
-    kind = _C_TYPES.get(argument.dtype) or _HALF["cuda" if language == "cuda" else "cpp"][argument.dtype]
-    return f"{const}{kind}* {name} /* [{', '.join(argument.shape)}] */"
+    shape = ", ".join(argument.shape)
+    if argument.dtype in _C_TYPES:
+        return f"{const}{_C_TYPES[argument.dtype]}* {name} /* [{shape}] */"
+    if language == "cuda":
+        return f"{const}{_CUDA_HALF[argument.dtype]}* {name} /* [{shape}] */"
+    return f"{const}uint16_t* {name} /* [{shape}] {argument.dtype} bits */"
 
 
 def _torch_extension(task: Task, contract: Contract) -> str:
