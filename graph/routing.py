@@ -30,10 +30,9 @@ def after_select(state: SearchState) -> Literal["instantiate_program", "__end__"
 
 def after_check(state: SearchState) -> Literal["instantiate_program", "update_world_model"]:
     """Tell the world model when a cycle has ended or the search stops (evidence is attached there), else draw on."""
-    ended = len(_active(state)) < len(state["cycles"])
-    if ended or not state["cycles"] or state.get("stop") is not None:
-        return "update_world_model"
-    return "instantiate_program"
+    active = _active(state)
+    all_go_on = len(active) == len(state.get("cycles", []))
+    return "instantiate_program" if active and all_go_on and state.get("stop") is None else "update_world_model"
 
 
 def after_update(state: SearchState) -> Literal["select_action", "__end__"]:
@@ -42,7 +41,7 @@ def after_update(state: SearchState) -> Literal["select_action", "__end__"]:
 
 
 def _active(state: SearchState) -> list[object]:
-    return [cycle for cycle in state["cycles"] if not cycle["ended"]]
+    return [cycle for cycle in state.get("cycles", []) if not cycle["ended"]]
 
 
 def samples_to_draw(cycles: Sequence[Cycle], config: SearchConfig, room: int) -> tuple[tuple[int, int], ...]:

@@ -336,6 +336,18 @@ class Search(RuleBasedStateMachine):
         choices = edits(list(self.model.by_id()))
         self._edit(EditBatch(origin=origin, edits=tuple(data.draw(st.lists(choices, min_size=1, max_size=4)))))
 
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def grow(self, data: st.DataObject, count: int) -> None:
+        """What a planner does most: valid inserts, so that trees get deep."""
+        parents = [ROOT, *sorted(ids(self.model, "open") | ids(self.model, "closed"))]
+        made = tuple(
+            Insert(parent=data.draw(st.sampled_from(parents)), intent=intent(f"I{self.model.next_node + number}"))
+            for number in range(count)
+        )
+        before = self.model.next_node
+        self._edit(EditBatch(origin="planner", edits=made))
+        assert self.model.next_node == before + count
+
     @rule(policy=st.sampled_from(sorted(POLICIES)), places=st.integers(1, 3), ceiling=st.none() | st.integers(1, 5))
     def select(self, policy: Any, places: int, ceiling: int | None) -> None:
         self.round += 1
