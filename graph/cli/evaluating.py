@@ -24,7 +24,9 @@ EffortName = Literal["check", "search", "certify"]
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     task: Annotated[str, typer.Argument(help="A built-in task, or a folder with task.toml.")],
-    files: Annotated[list[Path], typer.Argument(help="Programs, one file each.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Programs, one file each; or solution.json files of `ksearch export`.")
+    ],
     effort: Annotated[
         EffortName, typer.Option(help="`check`: right or wrong. `search`: and how fast. `certify`: beyond doubt.")
     ] = "search",
@@ -92,11 +94,26 @@ def _solution(task: "Task", file: Path, language: "Language | None") -> "Solutio
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: is not a text in UTF-8") from error
-    name = _language(task, file) if language is None else language
+    record = _record(file, text) if file.suffix == ".json" else None
+    name = record.language if record is not None else language or _language(task, file)
     contract = task.contracts.get(name)
     if contract is None:
         raise UsageError(f"task {task.name} has no contract for {name}; it has {', '.join(task.contracts)}")
-    return contract_solution(contract, name, {file.name.lstrip("."): text})
+    return record or contract_solution(contract, name, {file.name.lstrip("."): text})
+
+
+def _record(file: Path, text: str) -> "Solution":
+    from pydantic import ValidationError
+
+    from evaluators.errors import UsageError
+    from evaluators.solution import Solution
+
+    try:
+        return Solution.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "JSON"
+        raise UsageError(f"{file}: is not a program as `ksearch export` writes it: {where}: {first['msg']}") from error
 
 
 def _language(task: "Task", file: Path) -> "Language":

@@ -26,7 +26,7 @@ def _lines(run: Run, solution: Solution) -> Iterator[str]:
     if run.best is not None:
         yield from _measured(run.best)
     yield ""
-    yield f"Check it again: `ksearch evaluate {run.snapshot.thread.task} {solution.main_file} --effort certify`"
+    yield f"Check it again, here: `ksearch evaluate {run.config.task} solution.json --effort certify`"
     yield ""
     yield "## How the search got there"
     yield ""

@@ -67,7 +67,7 @@ def _finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"edits": [insert("Unroll", 0.9), insert("Fuse", 0.5), insert("Block", 0.3)]},
             {
                 "edits": [
-                    {**insert("Unroll more", 0.8), "parent": "n1"},
+                    insert("Unroll more", 0.8, "n1"),
                     {"kind": "prune", "node": "n3", "reason": "no"},
                 ]
             },
@@ -108,8 +108,8 @@ def read_only(finished: Path) -> Iterator[Path]:
     subprocess.run(["umount", finished], check=True)
 
 
-def insert(title: str, priority: float) -> dict[str, Any]:
-    return {"kind": "insert", "parent": "root", "intent": {"title": title, "priority": priority}}
+def insert(title: str, priority: float, parent: str = "root") -> dict[str, Any]:
+    return {"kind": "insert", "parent": parent, "intent": {"title": title, "priority": priority}}
 
 
 @pytest.fixture
