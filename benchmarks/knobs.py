@@ -170,8 +170,10 @@ def sampled(landscape: Landscape, count: int) -> dict[str, object]:
     """Check random combinations, and every pair of changes once, for building and for being right."""
     draw = random.Random(0)
     chosen = [{name: draw.choice(knob.values) for name, knob in landscape.knobs.items()} for _ in range(count)]
-    worst, longest, bad = 0.0, 0.0, []
-    for combination in [*chosen, *_pairs(landscape, draw)]:
+    worst, longest = 0.0, 0.0
+    bad: list[dict[str, object]] = []
+    covering = list(_pairs(landscape, draw))
+    for combination in [*chosen, *covering]:
         try:
             _, figures = landscape.timer.check(turn_solution(landscape.seed, combination))
         except BuildFailure as error:
@@ -180,7 +182,7 @@ def sampled(landscape: Landscape, count: int) -> dict[str, object]:
         worst, longest = max(worst, figures.worst), max(longest, figures.build_s)
         if figures.worst > 1.0:
             bad.append({"settings": combination, "worst": figures.worst})
-    return {"checked": count, "worst_error": worst, "longest_build_s": longest, "bad": bad}
+    return {"checked": count + len(covering), "worst_error": worst, "longest_build_s": longest, "bad": bad}
 
 
 def _pairs(landscape: Landscape, draw: random.Random) -> Iterator[dict[str, str]]:

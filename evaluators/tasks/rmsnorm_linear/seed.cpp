@@ -9,14 +9,12 @@
 #include <math.h>
 #include <vector>
 
-// ksearch: knob SIMD = 0 | 1 ; Compute neighbouring outputs in the lanes of a vector register, and the exponential by a polynomial that fits into lanes
+// ksearch: knob SIMD = 0 | 1 ; Compute neighbouring outputs in the lanes of a vector register: from weights packed into panels, with a polynomial as exponential
 #define SIMD 0
 // ksearch: knob TILE_ROWS = 1 | 4 | 8 ; Multiply several rows with each weight that is loaded, with their sums in registers
 #define TILE_ROWS 1
 // ksearch: knob TILE_VECTORS = 1 | 2 | 4 ; Multiply each element of x that is loaded with several vectors of weights
 #define TILE_VECTORS 1
-// ksearch: knob PACK = 0 | 1 ; Copy the weights once into panels in which those of neighbouring outputs lie side by side
-#define PACK 0
 // ksearch: knob FUSE_SILU = 0 | 1 ; Apply SiLU to a tile while it is in the cache, instead of in a pass over the output
 #define FUSE_SILU 0
 // ksearch: knob UNROLL = 1 | 2 | 4 ; Unroll the loop over the summed dimension, for fewer branches and more loads in flight
@@ -90,44 +88,55 @@ static void normalise(const float* row, const float* gamma, float* out, int64_t 
     for (int64_t k = 0; k < dim; ++k) out[k] = row[k] * scale * gamma[k];
 }
 
-// The weights of output c at position k, for the TILE_COLS outputs of one tile.
-#if PACK
-struct Weights {
-    const float* panel;
-    Weights(const float* packed, int64_t first, int64_t dim, int64_t) : panel(packed + first * dim) {}
-    Lanes operator()(int64_t k, int64_t vector) const {
-        return load(panel + k * TILE_COLS + vector * LANES);
-    }
-};
-#else
-struct Weights {
-    const float* columns[TILE_COLS];
-    Weights(const float* weight, int64_t first, int64_t dim, int64_t outs) {
-        for (int64_t c = 0; c < TILE_COLS; ++c) columns[c] = weight + (first + c < outs ? first + c : outs - 1) * dim;
-    }
-    Lanes operator()(int64_t k, int64_t vector) const {
+// The weight matrix [outs, dim]. For vectors it is copied into panels of TILE_COLS outputs, which lie side by side.
+struct Matrix {
+    const float* values;
+    int64_t outs, width;
 #if SIMD
-        Lanes values;
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < LANES; ++l) values[l] = columns[vector * LANES + l][k];
-        return values;
-#else
-        return columns[vector][k];
-#endif
+    std::vector<float> packed;
+    Matrix(const float* weight, int64_t outs_, int64_t width_) : outs(outs_), width(width_) {
+        packed.resize((outs + TILE_COLS - 1) / TILE_COLS * TILE_COLS * width);
+        for (int64_t o = 0; o < outs; ++o) {
+            float* panel = packed.data() + o / TILE_COLS * TILE_COLS * width + o % TILE_COLS;
+            for (int64_t k = 0; k < width; ++k) panel[k * TILE_COLS] = weight[o * width + k];
+        }
+        values = packed.data();
     }
-};
+#else
+    Matrix(const float* weight, int64_t outs_, int64_t width_) : values(weight), outs(outs_), width(width_) {}
 #endif
+};
 
-// sums[r][c] = dot product of row r of `rows` with the weights of output c.
-static void multiply_tile(const float* rows, const Weights& weights, int64_t dim, float* sums) {
+// The weights of the TILE_COLS outputs of one tile: those of the vector-th register at position k.
+struct Columns {
+#if SIMD
+    const float* panel;
+    Columns(const Matrix& matrix, int64_t first) : panel(matrix.values + first * matrix.width) {}
+    Lanes operator()(int64_t k, int64_t vector) const { return load(panel + k * TILE_COLS + vector * LANES); }
+#else
+    const float* columns[TILE_COLS];
+    Columns(const Matrix& matrix, int64_t first) {
+        for (int64_t c = 0; c < TILE_COLS; ++c) {
+            const int64_t column = first + c < matrix.outs ? first + c : matrix.outs - 1;
+            columns[c] = matrix.values + column * matrix.width;
+        }
+    }
+    float operator()(int64_t k, int64_t vector) const { return columns[vector][k]; }
+#endif
+};
+
+// sums[r][c] = dot product of row r of `rows` with the weights of output first + c.
+static void multiply_tile(const float* rows, const Matrix& matrix, int64_t first, float* sums) {
+    const Columns columns(matrix, first);
+    const int64_t width = matrix.width;
     Lanes total[TILE_ROWS][TILE_VECTORS] = {};
 #pragma GCC unroll UNROLL
-    for (int64_t k = 0; k < dim; ++k) {
+    for (int64_t k = 0; k < width; ++k) {
 #pragma GCC unroll 4
         for (int64_t v = 0; v < TILE_VECTORS; ++v) {
-            const Lanes column = weights(k, v);
+            const Lanes column = columns(k, v);
 #pragma GCC unroll 8
-            for (int64_t r = 0; r < TILE_ROWS; ++r) total[r][v] += rows[r * dim + k] * column;
+            for (int64_t r = 0; r < TILE_ROWS; ++r) total[r][v] += rows[r * width + k] * column;
         }
     }
     for (int64_t r = 0; r < TILE_ROWS; ++r) {
@@ -135,24 +144,9 @@ static void multiply_tile(const float* rows, const Weights& weights, int64_t dim
     }
 }
 
-#if PACK
-static std::vector<float> pack(const float* weight, int64_t dim, int64_t outs) {
-    const int64_t panels = (outs + TILE_COLS - 1) / TILE_COLS;
-    std::vector<float> packed(panels * TILE_COLS * dim);
-    for (int64_t o = 0; o < outs; ++o) {
-        float* panel = packed.data() + o / TILE_COLS * TILE_COLS * dim + o % TILE_COLS;
-        for (int64_t k = 0; k < dim; ++k) panel[k * TILE_COLS] = weight[o * dim + k];
-    }
-    return packed;
-}
-#endif
-
 extern "C" void rmsnorm_linear(const float* x, const float* gamma, const float* weight, const float* bias, float* y,
                                int64_t tokens, int64_t dim, int64_t outs) {
-#if PACK
-    const std::vector<float> packed = pack(weight, dim, outs);
-    weight = packed.data();
-#endif
+    const Matrix matrix(weight, outs, dim);
     std::vector<float> rows(TILE_ROWS * dim);
     float sums[TILE_ROWS * TILE_COLS];
     for (int64_t t = 0; t < tokens; t += TILE_ROWS) {
@@ -160,7 +154,7 @@ extern "C" void rmsnorm_linear(const float* x, const float* gamma, const float* 
         for (int64_t r = 0; r < height; ++r) normalise(x + (t + r) * dim, gamma, rows.data() + r * dim, dim);
         for (int64_t o = 0; o < outs; o += TILE_COLS) {
             const int64_t width = o + TILE_COLS <= outs ? TILE_COLS : outs - o;
-            multiply_tile(rows.data(), Weights(weight, o, dim, outs), dim, sums);
+            multiply_tile(rows.data(), matrix, o, sums);
             for (int64_t r = 0; r < height; ++r) {
                 float* out = y + (t + r) * outs + o;
 #pragma omp simd

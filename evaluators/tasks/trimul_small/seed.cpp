@@ -9,14 +9,12 @@
 #include <math.h>
 #include <vector>
 
-// ksearch: knob SIMD = 0 | 1 ; Compute neighbouring channels in the lanes of a vector register, and the exponential by a polynomial that fits into lanes
+// ksearch: knob SIMD = 0 | 1 ; Compute neighbouring channels in the lanes of a vector register: from weights packed into panels, with a polynomial as exponential
 #define SIMD 0
 // ksearch: knob TILE_ROWS = 1 | 4 | 8 ; Multiply several pairs with each weight that is loaded, with their sums in registers
 #define TILE_ROWS 1
 // ksearch: knob TILE_VECTORS = 1 | 2 | 4 ; Multiply each value that is loaded with several vectors of weights
 #define TILE_VECTORS 1
-// ksearch: knob PACK = 0 | 1 ; Copy the weights once into panels in which those of neighbouring channels lie side by side
-#define PACK 0
 // ksearch: knob TRIANGLE_TILE = 1 | 2 | 4 ; Sum a square of (i, j) pairs at once, so that each loaded edge serves several sums
 #define TRIANGLE_TILE 1
 // ksearch: knob BLOCK_PAIRS = pairs | 128 | 32 ; Take a few pairs through all of a stage's steps at a time, so that what lies between stays in the cache
@@ -101,11 +99,11 @@ static void layer_norm(const float* row, const float* gamma, const float* beta, 
     for (int64_t c = 0; c < width; ++c) out[c] = (row[c] - mean) * scale * gamma[c] + beta[c];
 }
 
-// A weight matrix [outs, width]: packed if PACK asks for it.
+// A weight matrix [outs, width]. For vectors it is copied into panels of TILE_COLS outputs, which lie side by side.
 struct Matrix {
     const float* values;
     int64_t outs, width;
-#if PACK
+#if SIMD
     std::vector<float> packed;
     Matrix(const float* weight, int64_t outs_, int64_t width_) : outs(outs_), width(width_) {
         packed.resize((outs + TILE_COLS - 1) / TILE_COLS * TILE_COLS * width);
@@ -122,7 +120,7 @@ struct Matrix {
 
 // The weights of the TILE_COLS outputs of one tile: those of the vector-th register at position k.
 struct Columns {
-#if PACK
+#if SIMD
     const float* panel;
     Columns(const Matrix& matrix, int64_t first) : panel(matrix.values + first * matrix.width) {}
     Lanes operator()(int64_t k, int64_t vector) const { return load(panel + k * TILE_COLS + vector * LANES); }
@@ -134,16 +132,7 @@ struct Columns {
             columns[c] = matrix.values + column * matrix.width;
         }
     }
-    Lanes operator()(int64_t k, int64_t vector) const {
-#if SIMD
-        Lanes values;
-#pragma GCC unroll 16
-        for (int64_t l = 0; l < LANES; ++l) values[l] = columns[vector * LANES + l][k];
-        return values;
-#else
-        return columns[vector][k];
-#endif
-    }
+    float operator()(int64_t k, int64_t vector) const { return columns[vector][k]; }
 #endif
 };
 
