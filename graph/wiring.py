@@ -81,6 +81,10 @@ class Backends:
         self.planner(config)
         self.coder(config)
         self.evaluator(config)
+        if config.hardware is not None:
+            from prompts.sheets import load_sheet
+
+            load_sheet(config.hardware)
 
 
 def _evaluator(name: str) -> Evaluator:
