@@ -86,7 +86,8 @@ def _openai(target: Target, options: ModelOptions) -> Client:
     by_responses = model._use_responses_api({})
 
     def structured(schema: dict[str, Any]) -> dict[str, Any]:
-        wanted = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": False}}
+        asked = {"name": "reply", "schema": schema, "strict": is_strict(schema)}
+        wanted = {"type": "json_schema", "json_schema": asked}
         if by_responses:
             return {"response_format": wanted}
         # As a plain argument it makes the client parse the reply, and raise away what it cannot parse.
@@ -162,6 +163,20 @@ def _other(target: Target, options: ModelOptions) -> Client:
 
 def _refused(target: Target, error: Exception) -> UsageError:
     return UsageError(f"{target} cannot be used: {told(str(error))}")
+
+
+def is_strict(schema: Any) -> bool:
+    """Return whether OpenAI can hold a model to the schema: every object is closed and all its properties required."""
+    if isinstance(schema, list):
+        return all(is_strict(item) for item in schema)
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" and not (
+        schema.get("additionalProperties") is False
+        and set(schema.get("required", ())) == set(schema.get("properties", ()))
+    ):
+        return False
+    return all(is_strict(item) for item in schema.values())
 
 
 def _key(target: Target, *names: str) -> str:
