@@ -140,9 +140,10 @@ def test_puct_follows_the_goal() -> None:
 
 def test_puct_compares_q_plus_u_as_documented() -> None:
     """One comparison by hand: the seed (reward 0), a closed node with the best result, and an open sibling."""
-    model = plant(roots(0.6, 0.4), evidence(0, 1.0))
+    model = plant(roots(0.3, 0.2), evidence(0, 1.0))
     model = grown(("n1", intent("C", 0.5)), model=closed(model, "n1", 2.0))
-    # Root: N = 2 (seed, n1's cycle), rewards 0 and 1. n1: Q = 1, N = 1, P = 0.6. n2: Q = mean below the root = 0.5.
+    # Root: N = 2 (seed, n1's cycle), rewards 0 and 1. n1: Q = 1, N = 1, P = 0.6.
+    # n2: P = 0.4, Q = mean at and below the root = 0.5.
     # 1 + c 0.6 sqrt(2) / 2 = 0.5 + c 0.4 sqrt(2)  <=>  c = 0.5 / (0.1 sqrt(2))
     balance = 0.5 / (0.1 * math.sqrt(2))
     assert pick(model, "puct", puct_exploration=balance * 0.999) == ("n3",)
