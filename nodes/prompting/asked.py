@@ -6,7 +6,7 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from graph.config import SearchConfig
 from nodes.models.chat import ChatRequest
-from nodes.prompting.coder_prompt import KINDS, coder_request
+from nodes.prompting.coder_prompt import KINDS, Kind, coder_request
 from nodes.prompting.example import Example
 from nodes.prompting.planner_prompt import planner_request
 from prompts.library import load_variant
@@ -19,7 +19,7 @@ def asked(task: Task, config: SearchConfig, role: Literal["planner", "coder"], k
     if role == "planner" and kind in ("first", "revise"):
         first = kind == "first"
         return planner_request(variant, example.first_view() if first else example.later_view(), first=first)
-    found = next((known for known in KINDS if known == kind), None)
+    found: Kind | None = next((known for known in KINDS if known == kind), None)
     if role == "coder" and found is not None:
         return coder_request(variant, example.request(found)).request
     kinds = "first, revise" if role == "planner" else ", ".join(KINDS)

@@ -7,7 +7,7 @@ from evaluators.digest import digest_json
 from evaluators.errors import UsageError
 from evaluators.evaluation import Environment, Evaluation, Measurement, WorkloadResult
 from evaluators.objective import Value
-from evaluators.solution import Solution
+from evaluators.solution import Language, Solution
 from evaluators.task import Task, contract_solution
 from evaluators.worker.status import Status
 from graph.calibration import calibrate
@@ -44,10 +44,11 @@ class Example:
 
         Raises UsageError when the task has no contract for the language.
         """
-        language = config.language or next(iter(task.contracts))
+        language: Language = config.language or next(iter(task.contracts))
         if language not in task.contracts:
             raise UsageError(f"task {task.name} has no contract for {language}; it has {', '.join(task.contracts)}")
-        self.task, self.language, self.config = task, language, config
+        self.task, self.config = task, config
+        self.language: Language = language
         self.blobs: dict[str, Any] = {}
         seed = task.seed(language) if config.use_seed else None
         self.seed = seed
