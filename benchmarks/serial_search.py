@@ -1,8 +1,9 @@
-"""Algorithm 1 at width 1 in memory: no graph, no ledger, no store. For measuring and testing planners in bulk."""
+"""Algorithm 1 in memory, one sample a cycle; no graph, ledger or store. For measuring and testing planners in bulk."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from evaluators.evaluation import Evaluation
 from evaluators.evaluator import Evaluator
@@ -39,18 +40,27 @@ class SerialSearch:
     """What the planner noted, in order."""
 
     def run(self) -> Iterator[WorldModel]:
-        """Yield the tree with the seed and the first intents, then the tree after each evaluation and revision.
+        """Yield the tree with the seed and the first intents, then the tree after each round and its revision.
 
-        Ends when nothing is left to select or the budget is spent. Raises AssertionError for a rejected batch.
+        A round has as many evaluations as there are places (`width`) and frontier nodes for them. Ends when nothing is
+        left to select or the budget is spent. Raises AssertionError for a rejected batch.
         """
         model = self._commit(self._planted(), self.first, 0, ())
         yield model
-        for round_ in range(1, self.config.max_evaluations + 1):
-            picked = POLICIES[self.config.policy].select(model, self.config, round_, 1, None)
+        spent = 0
+        for round_ in count(1):
+            places = min(self.config.width, self.config.max_evaluations - spent)
+            picked = POLICIES[self.config.policy].select(model, self.config, round_, places, None)
             if not picked:
                 return
-            model, report = self._cycle(activate(model, picked[0]), picked[0], round_)
-            model = self._commit(model, self.revise, round_, (report,))
+            for node in picked:
+                model = activate(model, node)
+            reports = []
+            for node in picked:
+                spent += 1
+                model, report = self._cycle(model, node, spent, round_)
+                reports.append(report)
+            model = self._commit(model, self.revise, round_, tuple(reports))
             yield model
 
     def best(self, model: WorldModel) -> float:
@@ -78,13 +88,13 @@ class SerialSearch:
         )
         return plant(model, evidence)
 
-    def _cycle(self, model: WorldModel, node_id: str, round_: int) -> tuple[WorldModel, CycleReport]:
+    def _cycle(self, model: WorldModel, node_id: str, number: int, round_: int) -> tuple[WorldModel, CycleReport]:
         node = model.node(node_id)
         standing = model.standing(node.parent)
         assert standing is not None
         assert standing.solution is not None
         cycle = Cycle(
-            id=round_,
+            id=number,
             node=node_id,
             parent=standing.solution,
             parent_objective=None if standing.objective is None else standing.objective.value,
@@ -92,8 +102,8 @@ class SerialSearch:
             first_round=round_,
         )
         turned = turn_solution(self.programs[standing.solution], node.intent.settings)
-        result = self._judged(turned, round_, 1)
-        cycle = fold(cycle, {round_: result}, self.config, model.goal, 0.03)
+        result = self._judged(turned, number, 1)
+        cycle = fold(cycle, {number: result}, self.config, model.goal, 0.03)
         model = settle(model, node_id, evidence_of(cycle, round_, model.goal))
         return model, CycleReport(cycle, (result,))
 
@@ -123,7 +133,7 @@ class SerialSearch:
             model=model,
             calibration=calibrate(model),
             round=round_,
-            evaluations_left=self.config.max_evaluations - round_,
+            evaluations_left=self.config.max_evaluations - len(self.evaluations) + 1,
             reports=reports,
             program=self.programs.__getitem__,
             evaluation=self.evaluations.__getitem__,
