@@ -44,7 +44,7 @@ class Example:
 
         Raises UsageError when the task has no contract for the language.
         """
-        language: Language = config.language or next(iter(task.contracts))
+        language = config.language or next(iter(task.contracts))
         if language not in task.contracts:
             raise UsageError(f"task {task.name} has no contract for {language}; it has {', '.join(task.contracts)}")
         self.task, self.config = task, config
