@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evaluators.worker import flags as flag_rules
-from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Program
 from evaluators.worker.sandbox import NOBODY, Plan
@@ -38,12 +38,10 @@ class Built:
 
 
 def compiler() -> str:
-    """Return the path of the C++ compiler. Raises HarnessFault when there is none."""
+    """Return the path of the C++ compiler. Raises SetupFault when there is none."""
     found = shutil.which("g++")
     if found is None:
-        raise HarnessFault(
-            "g++ was not found: install it (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++)"
-        )
+        raise SetupFault("g++ was not found: install it (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++)")
     return found
 
 
@@ -60,7 +58,7 @@ def compiler_version() -> str:
 def build(program: Program, forge: Forge, folder: Path) -> Built:
     """Write the program's files below `folder` (new, private) and compile them where its language needs it.
 
-    Raises CandidateFailure (build_error) with the compiler's first errors, HarnessFault without a compiler.
+    Raises CandidateFailure (build_error) with the compiler's first errors, SetupFault without a compiler.
     """
     source = folder / "source"
     source.mkdir(parents=True)

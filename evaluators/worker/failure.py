@@ -23,3 +23,7 @@ class TaskFault(Exception):
 
 class HarnessFault(Exception):
     """The machinery failed: retried on a fresh supervisor, never shown as a candidate's fault."""
+
+
+class SetupFault(HarnessFault):
+    """This machine lacks something that a person must install: trying again does not help."""

@@ -18,6 +18,7 @@ _IDLE_SHARE = 0.1
 _COLLECT_BYTES_PER_NS = 0.25
 _COLLECT_NS = 300_000
 _ASLEEP_NS = 500_000
+_CLOCK_NS = 500_000
 
 Proven = dict[int, dict[str, Bytes]]
 """Identity of an example -> the bytes of outputs that one program gave for it and that were found right."""
@@ -90,6 +91,8 @@ class Proof:
         busy = sum(window.cpu_ns for window in self._windows)
         if idle > _IDLE_NS + _IDLE_NS_PER_WINDOW * len(self._windows) + _IDLE_SHARE * busy:
             self._break(rules.OFF_CLOCK, f"used {idle / 1e6:.1f} ms of processor time between timed calls")
+        if busy > 1.2 * sum(window.wall_ns for window in self._windows) + _CLOCK_NS:
+            self._break(rules.THREADS, "used more processor time than wall time in a one-thread protocol")
         written = sum(field.nbytes for field in self._arena.layout.outputs) * self._calls
         if self._collected_ns > written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows):
             self._break(rules.OFF_CLOCK, f"took {self._collected_ns / 1e6:.1f} ms to hand over what it returned")

@@ -7,7 +7,7 @@ forbid what the earlier layers need, so they come last.
 
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,11 @@ class Plan:
     cpu_s: int
     file_bytes: int
     processes: int
+
+
+def describe_layers(active: Collection[str]) -> tuple[tuple[str, bool, str], ...]:
+    """Return every layer's name, whether it is among `active`, and what it does, for people."""
+    return tuple((name, name in active, text) for name, text in LAYERS.items())
 
 
 def enter_user_namespace() -> bool:

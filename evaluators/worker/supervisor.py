@@ -1,8 +1,8 @@
 """The supervisor: the trusted process between ksearch and the candidates.
 
 JSON lines on stdin, one answer a line on stdout: `{"op": "environment"}`, `{"op": "run", "job": {...}}`. An answer is
-`{"environment"}`, `{"verdict"}` or `{"error": {"kind": "task" | "harness", "message"}}`. It ends, and takes everything
-it started and its scratch folder with it, when stdin closes.
+`{"environment"}`, `{"verdict", "environment"}` or `{"error": {"kind": "task" | "setup" | "harness", "message"}}`. It
+ends, and takes everything it started and its scratch folder with it, when stdin closes.
 """
 
 import json
@@ -19,7 +19,7 @@ import torch
 from evaluators.worker import host
 from evaluators.worker.assess import Assessor
 from evaluators.worker.build import compiler_version, give_away
-from evaluators.worker.failure import HarnessFault, TaskFault
+from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode, encode
 from evaluators.worker.sandbox import LAYERS, Plan
@@ -76,7 +76,9 @@ def _answer(supervisor: Supervisor, request: dict[str, Any]) -> dict[str, Any]:
         return {"verdict": supervisor.run_job(request["job"]), "environment": supervisor.environment()}
     except TaskFault as error:
         return {"error": {"kind": "task", "message": str(error)}}
-    except (HarnessFault, TimeoutError, OSError) as error:
+    except SetupFault as error:
+        return {"error": {"kind": "setup", "message": str(error)}}
+    except (HarnessFault, OSError) as error:
         return {"error": {"kind": "harness", "message": f"{error}"}}
 
 
