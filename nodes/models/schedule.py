@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from evaluators.errors import UsageError
 
-_UNTIL = re.compile(r"\s+until\s+(\d+)\s*,\s*")
+_UNTIL = re.compile(r"(?:^|\s+)until\s+(\d+)\s*,\s*")
 _TRAILING = re.compile(r"\suntil\s+\d+\s*,?\s*$")
 
 

@@ -31,8 +31,10 @@ async def chats() -> AsyncIterator[Chats]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without keys and addresses of whoever runs the tests."""
-    for name in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "KSEARCH_SERVER_API_KEY", "OPENAI_BASE_URL"):
+    """Without keys, addresses and proxies of whoever runs the tests."""
+    keys = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "KSEARCH_SERVER_API_KEY")
+    addresses = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "GOOGLE_GEMINI_BASE_URL")
+    for name in (*keys, *addresses, "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
 
 
