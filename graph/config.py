@@ -48,6 +48,8 @@ class SearchConfig(Record):
     """A cycle ends after so many repeats caught by the novelty gate."""
     calibration: bool = False
     """Correct predicted gains by how earlier ones turned out, where a policy uses them."""
+    idle_cap: int = Field(default=30, ge=1, le=100_000)
+    """The search ends after so many rounds in a row without an evaluation: replies that hold no new program."""
     frozen_world_model: bool = False
     """Ablation: no edits after the first."""
     flat: bool = False

@@ -72,7 +72,7 @@ class Stop(TypedDict):
     """Why the search ended."""
 
     reason: str
-    """budget, target, exhausted, requested, nothing_to_start_from."""
+    """requested, target, budget, stalled, nothing_to_start_from, exhausted."""
     detail: str
 
 
@@ -84,6 +84,8 @@ class SearchState(TypedDict, total=False):
     """Blob of the configuration in force."""
     task: TaskRef
     round: int
+    idle_rounds: int
+    """Rounds in a row that brought no evaluation."""
     tree: TreeRef
     frontier: list[dict[str, Any]]
     """Short digest of the frontier, for people who look at the state."""

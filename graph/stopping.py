@@ -6,8 +6,10 @@ Reasons in the order in which they are looked for; the first that holds is given
 2. `target`: the incumbent has reached the target. Before the budget, since a goal reached with the last evaluation
    has been reached.
 3. `budget`: evaluations, then tokens, then US dollars, then wall-clock seconds.
-4. `nothing_to_start_from`: the tree holds only its root.
-5. `exhausted`: no cycle is active and no frontier node can be selected.
+4. `stalled`: round after round, no program came of the coder's replies that could be evaluated, which no budget of
+   evaluations would end.
+5. `nothing_to_start_from`: the tree holds only its root.
+6. `exhausted`: no cycle is active and no frontier node can be selected.
 """
 
 from evaluators.objective import Goal, gain
@@ -24,6 +26,7 @@ def stop_reason(
     incumbent: Incumbent | None,
     *,
     active: int,
+    idle_rounds: int = 0,
     request: str = "",
 ) -> Stop | None:
     """Return why the search must stop now; None when it goes on.
@@ -34,6 +37,7 @@ def stop_reason(
         spend: What has been spent.
         incumbent: The best certified program, None when there is none.
         active: How many cycles are active; none can have ended.
+        idle_rounds: How many rounds in a row have brought no evaluation.
         request: What a person asked for, empty when nobody did.
     """
     if request:
@@ -41,6 +45,7 @@ def stop_reason(
     return (
         target_reached(config, incumbent, model.goal)
         or budget_spent(config, spend)
+        or stalled(config, idle_rounds)
         or (None if active else exhausted(model, config))
     )
 
@@ -75,6 +80,13 @@ def budget_spent(config: SearchConfig, spend: Spend) -> Stop | None:
         if limit is not None and spent >= limit:
             return Stop(reason="budget", detail=f"{_figure(spent)} of {_figure(limit)} {name} are spent{note}")
     return None
+
+
+def stalled(config: SearchConfig, idle_rounds: int) -> Stop | None:
+    """Return a stop when too many rounds in a row have brought no evaluation."""
+    if idle_rounds < config.idle_cap:
+        return None
+    return Stop(reason="stalled", detail=f"{idle_rounds} rounds in a row brought no program that could be evaluated")
 
 
 def _figure(value: float) -> str:

@@ -81,6 +81,10 @@ class Backends:
         self.planner(config)
         self.coder(config)
         self.evaluator(config)
+        if config.coder == "offline" and config.planner not in ("offline", "scripted"):
+            raise UsageError(
+                "the offline coder only turns knobs, which the offline planner asks for: set the option coder as well"
+            )
         if config.hardware is not None:
             from prompts.sheets import load_sheet
 

@@ -34,18 +34,21 @@ async def check_stagnation(services: Services, state: SearchState, thread: str, 
         for cycle in moved.cycles
     ]
     spend = _spend(state["spend"], entries, certified.spent, moved.spent, services.lap(thread))
+    idle_rounds = 0 if spend["evaluations"] > state["spend"]["evaluations"] else state["idle_rounds"] + 1
     stop = stop_reason(
         await services.tree(state["tree"]),
         config,
         spend,
         certified.incumbent,
         active=len(cycles),
+        idle_rounds=idle_rounds,
         request=state["stop_request"],
     )
     tell("round", round=round_, evaluations=spend["evaluations"], incumbent=certified.incumbent)
     return {
         "config": services.in_force(thread, state["config"]),
         "round": round_,
+        "idle_rounds": idle_rounds,
         "results": None,
         "cycles": [cycle.model_dump(mode="json") for cycle in cycles],
         "incumbent": certified.incumbent,

@@ -50,6 +50,7 @@ async def initialize(services: Services, state: SearchState, thread: str, tell: 
     return {
         "schema_version": SCHEMA_VERSION,
         "round": 0,
+        "idle_rounds": 0,
         "tree": await services.save_tree(committed.model),
         "frontier": frontier_digest(committed.model),
         "cycles": [],

@@ -110,6 +110,8 @@ class Session:
         for line in [] if before is None else still_stopped(before, run, self._where):
             self._screen.say(line)
         paused = run.snapshot.thread.status == "paused"
+        if paused:
+            self._screen.say(f"paused. Go on with: ksearch resume {run.name}{self._where}")
         short = [] if paused else self._shortfall(run)
         for line in short:
             self._screen.say(line)

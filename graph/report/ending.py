@@ -28,9 +28,7 @@ def ended_lines(run: Run, where: str) -> Iterator[tuple[str, str]]:
         where: What commands need to find it, such as " --home runs"; empty for the default.
     """
     stop = run.snapshot.values.get("stop")
-    if run.snapshot.thread.status == "paused":
-        yield "paused", f"paused. Go on with: ksearch resume {run.name}{where}"
-    elif stop is not None:
+    if run.snapshot.thread.status != "paused" and stop is not None:
         yield "stopped", f"{stop['reason']}: {one_line(stop['detail'])}"
     yield "best", best_text(run)
     if run.incumbent is not None:

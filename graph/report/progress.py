@@ -125,7 +125,7 @@ def progress_lines(progress: Progress, elapsed_s: float) -> Iterator[str]:
     bar = "#" * filled + "." * (BAR - filled)
     known = pace(progress, elapsed_s)
     rate = f", {known[0]:.3g} a minute, about {duration(known[1])} left" if known else ""
-    yield f"{progress.thread or progress.task}  round {progress.round}"
+    yield f"{progress.thread or progress.task}  round {progress.round}, {duration(elapsed_s)}"
     yield f"[{bar}] {progress.done} of {progress.budget} evaluations{rate}"
     yield f"best: {_best(progress)}"
     for cycle, (node, title) in list(progress.cycles.items())[:SHOWN]:

@@ -175,3 +175,12 @@ async def test_every_reachable_end_has_a_reason(search: Search) -> None:
     assert target.ended.state["stop"] is not None
     assert target.ended.state["stop"]["reason"] == "target"
     assert target.ended.state["spend"]["evaluations"] == 2
+
+
+async def test_a_coder_that_never_writes_a_program_ends_the_search(search: Search) -> None:
+    """Unusable replies are no evaluations, and a planner can insert for ever: rounds without one are counted."""
+    proposals = [{"edits": [intent("A", 0.9)]}, *[{"edits": [intent(f"B{n}", 0.5)]} for n in range(40)]]
+    done = await search({"proposals": proposals, "cycles": [[None]] * 41}, idle_cap=10, stagnation=1)
+    assert done.ended.state["stop"] is not None
+    assert done.ended.state["stop"]["reason"] == "stalled"
+    assert done.ended.state["round"] == 10
