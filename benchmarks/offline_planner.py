@@ -86,11 +86,16 @@ def after(curve: Sequence[float], budget: int, best: float) -> float:
 
 
 def summary(ratios: Sequence[float]) -> dict[str, float]:
-    """Return mean, 95 % interval of the mean (normal), and the share of perfect ones."""
-    mean = statistics.fmean(ratios)
-    half = 1.96 * statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
+    """Return mean, 95 % interval of the mean (bootstrap over the seeds), and the share of perfect ones."""
+    resampled = np.random.default_rng(0).choice(ratios, (10_000, len(ratios))).mean(axis=1)
+    low, high = (float(bound) for bound in np.quantile(resampled, [0.025, 0.975]))
     optimal = statistics.fmean(ratio > 1 - 1e-9 for ratio in ratios)
-    return {"ratio": round(mean, 4), "low": round(mean - half, 4), "high": round(mean + half, 4), "optimal": optimal}
+    return {
+        "ratio": round(statistics.fmean(ratios), 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "optimal": optimal,
+    }
 
 
 def measured(search: Search, family: str, seeds: int) -> dict[str, object]:

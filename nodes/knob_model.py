@@ -87,16 +87,11 @@ class KnobModel:
             return []
         codes = self._encode(candidates)
         cross = self._covariance(codes, self._known)
-        mean = cross @ self._weights
-        solved = np.linalg.solve(self._factor, cross.T)
-        knobs = len(self._names)
-        variance = self._scale * np.maximum(
-            self._kernel(np.array(knobs)) - np.sum(solved**2, axis=0), self._prior.nugget
-        )
-        return [
-            Outlook(float(m), float(d), float(w))
-            for m, d, w in zip(mean, np.sqrt(variance), self._works(codes), strict=True)
-        ]
+        own = self._kernel(np.full(len(candidates), len(self._names)))
+        left = own - np.sum((cross @ self._precision) * cross, axis=1)
+        deviation = np.sqrt(self._scale * np.maximum(left, self._prior.nugget))
+        rows = zip(cross @ self._weights, deviation, self._works(codes), strict=True)
+        return [Outlook(float(mean), float(spread), float(works)) for mean, spread, works in rows]
 
     @cached_property
     def _known(self) -> NDArray[np.int64]:
@@ -107,14 +102,15 @@ class KnobModel:
         return np.array([item.log_gain for item in self._passed], dtype=np.float64)
 
     @cached_property
-    def _factor(self) -> Floats:
+    def _precision(self) -> Floats:
         noise = np.array([item.noise for item in self._passed]) / self._prior.spread
         covariance = self._covariance(self._known, self._known) + np.diag(self._prior.nugget + noise**2)
-        return np.linalg.cholesky(covariance).astype(np.float64)
+        return np.linalg.inv(covariance).astype(np.float64)
 
     @cached_property
     def _weights(self) -> Floats:
-        return np.linalg.solve(self._factor.T, np.linalg.solve(self._factor, self._measured))
+        weights: Floats = self._precision @ self._measured
+        return weights
 
     @cached_property
     def _scale(self) -> float:
