@@ -10,6 +10,7 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
+from langgraph.types import Command
 
 from checkpoints.home import Home
 from checkpoints.threads import Status, Thread
@@ -25,6 +26,10 @@ from nodes.services import Services
 
 Listen = Callable[[dict[str, Any]], None]
 """Receives every event of a run, as it happens: plain JSON with at least `event`."""
+
+
+Given = SearchState | Command[Any] | None
+"""What a visit starts with: a new search's opening, answers to interrupts, or nothing but what was left."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +58,24 @@ async def start(means: Services, config: SearchConfig, listen: Listen) -> Ended:
     return await _hold(means, thread, opening, listen)
 
 
-async def resume(means: Services, name: str, options: dict[str, Any], listen: Listen) -> Ended:
-    """Go on with a thread, with `options` changed from here on. Raises KsearchError."""
+async def resume(
+    means: Services, name: str, options: dict[str, Any], listen: Listen, answers: dict[str, Any] | None = None
+) -> Ended:
+    """Go on with a thread, with `options` changed from here on. Raises KsearchError.
+
+    `answers` maps ids of pending interrupts to what they are answered with; the others stay pending.
+    """
     thread = await means.home.threads.find(name)
     before = SearchConfig.model_validate(await asyncio.to_thread(means.home.blobs.get_json, thread.config))
     config = resolve(before.preset, {**before.model_dump(exclude={"preset"}), **options})
     if config.task != before.task or config.language != before.language:
         raise UsageError("task and language of a thread are fixed: start a new one with `ksearch run`")
     means.check(config)
-    return await _hold(means, thread, None, listen, config)
+    return await _hold(means, thread, Command(resume=answers) if answers else None, listen, config)
 
 
 async def _hold(
-    means: Services, thread: Thread, opening: SearchState | None, listen: Listen, config: SearchConfig | None = None
+    means: Services, thread: Thread, given: Given, listen: Listen, config: SearchConfig | None = None
 ) -> Ended:
     """Hold the thread's lock while it runs; leave it with the status that is true."""
     threads = means.home.threads
@@ -78,7 +88,7 @@ async def _hold(
         current = await threads.find(thread.uuid)
         means.put_in_force(thread.uuid, current.config)
         listen({"event": "thread", "thread": thread.name, "uuid": thread.uuid, "task": thread.task})
-        status, state = await _drive(means, current, opening, listen)
+        status, state = await _drive(means, current, given, listen)
         stop = state.get("stop")
         reason = "" if stop is None else f"{stop['reason']}: {stop['detail']}"
         return Ended(thread=current, status=status, state=state)
@@ -92,15 +102,13 @@ async def _hold(
         await asyncio.shield(threads.release(thread.uuid, status, reason))
 
 
-async def _drive(
-    means: Services, thread: Thread, opening: SearchState | None, listen: Listen
-) -> tuple[Status, SearchState]:
+async def _drive(means: Services, thread: Thread, given: Given, listen: Listen) -> tuple[Status, SearchState]:
     async def ready() -> Services:
         return means
 
     graph = build_graph(ready, means.home.saver)
     where: RunnableConfig = {"configurable": {"thread_id": thread.uuid}, "recursion_limit": RECURSION_LIMIT}
-    given = await _input(graph, where, means, thread) if opening is None else opening
+    given = await _input(graph, where, means, thread) if given is None else given
     control = RunControl()
     status: Status = "finished"
     with _draining(control, listen):

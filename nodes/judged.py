@@ -3,8 +3,10 @@
 import time
 from typing import Any
 
+from evaluators.cassette import CassetteEvaluator
 from evaluators.evaluation import Effort, Evaluation
 from evaluators.evaluator import Evaluator
+from evaluators.recording import Place, evaluation_request
 from evaluators.solution import Solution
 from evaluators.task import Task
 from nodes.paid import PaidCalls
@@ -21,12 +23,9 @@ async def judge(  # noqa: PLR0913, PLR0917 - one call of the evaluator's seam pl
     turn: int = 0,
 ) -> Evaluation:
     """Return the evaluation of `solution`, from the ledger when it was paid for before."""
-    request = {
-        "task": task.digest,
-        "solution": solution.digest,
-        "effort": effort,
-        "rival": None if rival is None else rival.digest,
-    }
+    if isinstance(evaluator, CassetteEvaluator):
+        evaluator = evaluator.at(Place(role=role, round=calls.round, cycle=calls.cycle, sample=calls.sample, turn=turn))
+    request = evaluation_request(task, solution, effort, rival)
 
     async def call() -> tuple[Any, dict[str, Any]]:
         started = time.monotonic()
