@@ -44,7 +44,6 @@ def load_task_folder(path: str | Path) -> Task:
     Raises TaskError, one line that names the file, the key and the reason, for a folder that describes none.
     """
     folder = Path(path)
-    file = folder / "task.toml"
     try:
         table = _toml(_text(folder, "task.toml"))
         reference = _text(folder, "reference.py")
@@ -52,9 +51,15 @@ def load_task_folder(path: str | Path) -> Task:
         _check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except UsageError as error:
-        where = "" if str(error).startswith(str(folder)) else f"{file}: "
-        raise TaskError(" ".join(f"{where}{error}".split())) from error
+        raise TaskError(" ".join(_placed(folder, str(error)).split())) from error
     return task
+
+
+def _placed(folder: Path, reason: str) -> str:
+    """Return the reason behind the file that it is about."""
+    if reason.startswith(str(folder)):
+        return reason
+    return f"{folder / reason}" if reason.startswith("reference.py:") else f"{folder / 'task.toml'}: {reason}"
 
 
 def _origin(folder: Path) -> str:
@@ -182,7 +187,10 @@ def _check_seed(contract: Contract, language: str, files: Mapping[str, str], key
     except UsageError as error:
         raise TaskError(f"{key}.seed: {name}: {error}") from error
     if language in ("python", "triton"):
-        check_function(text, name, contract.entry_point)
+        try:
+            check_function(text, name, contract.entry_point)
+        except TaskError as error:
+            raise TaskError(f"{key}.seed: {error}") from error
     elif not re.search(rf"\b{contract.entry_point}\s*\(", text):
         raise TaskError(f"{key}.entry_point: {name} defines no function {contract.entry_point!r}")
 
