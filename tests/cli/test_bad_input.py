@@ -32,7 +32,7 @@ def one_line(done: Done, code: int) -> str:
         (["run", "--set", "width"], "write it as key=value"),
         (["run", "--preset", "papper"], "choose one of default, paper"),
         (["run", "--policy", "puctt"], "policy: 'puctt' is not allowed"),
-        (["run", "--planner", "ofline"], "choose one of offline"),
+        (["run", "--evaluator", "locale"], "choose one of local"),
         (["run", "--config", "missing.toml"], "missing.toml: cannot be read"),
         (["rnu"], "Did you mean 'run'"),
         (["evaluate", "softmax", "missing.cpp"], "missing.cpp: cannot be read"),

@@ -137,7 +137,7 @@ def test_progress_counts_what_costs_and_knows_what_is_left() -> None:
     progress = advanced(progress, {"event": "round", "round": 1, "evaluations": 1, "incumbent": incumbent})
     assert progress.done == 1
     lines = list(progress_lines(progress, 30.0))
-    assert lines[0] == "softmax-1  round 1"
+    assert lines[0] == "softmax-1  round 1, 30 s"
     assert lines[1].endswith("1 of 9 evaluations, 2 a minute, about 4 min left")
     assert lines[2] == "best: 2.00x (1.98 to 2.02), as a ratio to the baseline"
     assert lines[3] == "at work: cycle 1, n1 Unroll"
