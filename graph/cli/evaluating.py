@@ -122,4 +122,7 @@ def _language(task: "Task", file: Path) -> "Language":
     meant = _SUFFIXES.get(file.suffix)
     if meant is None:
         raise UsageError(f"{file}: its language is not told by the suffix; name it with --language")
-    return next((language for language in meant if language in task.contracts), meant[0])
+    for language in meant:
+        if language in task.contracts:
+            return language
+    return meant[0]
