@@ -6,10 +6,11 @@ from graph.report.figures import one_line
 from graph.report.summary import Run, best_text
 
 _GO_ON: Mapping[str, str] = {
-    "budget": "raise the budget: ksearch resume {name} --set max_evaluations={more}",
+    "budget": "raise the budget: ksearch resume {name} --set {more}",
     "target": "aim higher: ksearch resume {name} --set target=none",
     "exhausted": "every intent is done: a new run with other options, such as --set policy=puct, may go further",
     "nothing_to_start_from": "put right what the reason says, then start a new run",
+    "stalled": "look at the coder's replies in the log, then start a new run with another coder",
     "requested": "go on with: ksearch resume {name}",
 }
 
@@ -42,9 +43,21 @@ def still_stopped(before: Run, after: Run, where: str) -> list[str]:
     moved = after.snapshot.values.get("round", 0) > before.snapshot.values.get("round", 0)
     if stop is None or moved or {before.snapshot.thread.status, after.snapshot.thread.status} != {"finished"}:
         return []
-    advice = _GO_ON[stop["reason"]].format(name=after.name + where, more=_more(after))
-    return [f"{after.name} had finished, and its reason to stop still holds", advice]
+    lines = [f"{after.name} had finished, and its reason to stop still holds"]
+    advice = _GO_ON.get(stop["reason"])
+    return lines if advice is None else [*lines, advice.format(name=after.name + where, more=_more(after))]
 
 
-def _more(run: Run) -> int:
-    return max(2 * run.config.max_evaluations, 1)
+def _more(run: Run) -> str:
+    """Return the setting that doubles the first budget that is used up."""
+    config, spend = run.config, run.spend
+    budgets = (
+        ("max_evaluations", spend["evaluations"], config.max_evaluations),
+        ("max_tokens", spend["input_tokens"] + spend["output_tokens"], config.max_tokens),
+        ("max_usd", spend["usd"], config.max_usd),
+        ("max_wall_s", spend["wall_s"], config.max_wall_s),
+    )
+    for option, spent, limit in budgets:
+        if limit is not None and spent >= limit:
+            return f"{option}={2 * limit or 1}"
+    return f"max_evaluations={max(2 * config.max_evaluations, 1)}"

@@ -149,3 +149,10 @@ def test_commands_that_are_suggested_name_the_home(ksearch: Call, slow_script: C
     done = ksearch(*run, "--evaluations", 1, "--home", "my runs")
     assert "ksearch export scripted-1 --home 'my runs'" in done.out
     assert ksearch("show", "scripted-1", KSEARCH_HOME="my runs").code == 0
+
+
+def test_the_advice_names_the_budget_that_is_used_up(finished: Path) -> None:
+    spent = call(finished, "show", "--json").json["spend"]
+    limit = spent["input_tokens"] + spent["output_tokens"] - 1
+    done = call(finished, "resume", "--evaluations", 9, "--set", f"max_tokens={limit}")
+    assert f"ksearch resume scripted-1 --set max_tokens={2 * limit}" in done.out
