@@ -1,10 +1,11 @@
 """What the knobs of the built-in C++ seed programs are worth, and whether a search finds the best of them.
 
-    python -m benchmarks.knobs TASK [--seconds S] [--budget N] [--orders N] [--sample N]
+    python -m benchmarks.knobs TASK [--seconds S] [--budget N] [--orders N] [--sample N] [--confirm]
 
 Prints JSON: the seed program, every single change of it, the best combination found, the share of its gain (in
 logarithm) that the best single change brings, how far simple searches and the offline planner come within a budget of
-evaluations, and the worst error of a random sample of combinations.
+evaluations, and the worst error of a random sample of combinations. The figures are quick ones (quick_timing.py);
+with --confirm the evaluator measures the seed program and the best combination as well.
 """
 
 import argparse
@@ -16,12 +17,14 @@ import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.quick_timing import BuildFailure, Figures, QuickTimer
 from benchmarks.serial_search import SerialSearch
 from evaluators.evaluation import Effort, Evaluation
 from evaluators.evaluator import Evaluator
 from evaluators.knobs import Knob, declared_knobs, settings, turn_solution
+from evaluators.local import LocalEvaluator
 from evaluators.objective import Value
 from evaluators.scripted import ScriptedEvaluator
 from evaluators.solution import Solution
@@ -206,8 +209,19 @@ def _pairs(landscape: Landscape, draw: random.Random) -> Iterator[dict[str, str]
         yield best
 
 
-def report(task: Task, seconds: float, budget: int, orders: int, sample: int) -> dict[str, object]:
-    """Return all figures of one task's C++ seed."""
+async def confirmed(task: Task, programs: Mapping[str, Solution]) -> dict[str, object]:
+    """Return what the evaluator measures of some programs."""
+    evaluator = LocalEvaluator()
+    try:
+        comparison = await evaluator.compare(task, list(programs.values()), "search")
+    finally:
+        await evaluator.close()
+    values = [evaluation.objective for evaluation in comparison.evaluations]
+    return {name: value and value.model_dump() for name, value in zip(programs, values, strict=True)}
+
+
+def report(task: Task, seconds: float, budget: int, orders: int, sample: int) -> dict[str, Any]:
+    """Return all quick figures of one task's C++ seed."""
     seed = task.seed("cpp")
     if seed is None:
         raise SystemExit(f"task {task.name} has no C++ seed")
@@ -219,7 +233,7 @@ def report(task: Task, seconds: float, budget: int, orders: int, sample: int) ->
         timer.close()
 
 
-def _figures(landscape: Landscape, budget: int, orders: int, sample: int) -> dict[str, object]:
+def _figures(landscape: Landscape, budget: int, orders: int, sample: int) -> dict[str, Any]:
     start = landscape.defaults()
     default = landscape.at(start)
     singles = {f"{name} = {value}": landscape.at({name: value}).ratio for name, value in landscape.changes(start)}
@@ -252,9 +266,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--budget", type=int, default=40)
     parser.add_argument("--orders", type=int, default=5, help="simple searches with shuffled orders")
     parser.add_argument("--sample", type=int, default=20, help="random combinations checked")
+    parser.add_argument("--confirm", action="store_true", help="measure seed and best with the evaluator too")
     chosen = parser.parse_args(arguments)
     task = load_task_folder(builtin_tasks()[chosen.task])
-    print(json.dumps(report(task, chosen.seconds, chosen.budget, chosen.orders, chosen.sample), indent=1))
+    figures = report(task, chosen.seconds, chosen.budget, chosen.orders, chosen.sample)
+    if chosen.confirm and (seed := task.seed("cpp")):
+        programs = {"default": seed, "best": turn_solution(seed, figures["best"]["settings"])}
+        figures["confirmed"] = asyncio.run(confirmed(task, programs))
+    print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

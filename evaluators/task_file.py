@@ -51,7 +51,7 @@ def load_task_folder(path: str | Path) -> Task:
         _check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except UsageError as error:
-        raise TaskError(" ".join(_placed(folder, str(error)).split())) from error
+        raise TaskError(_one_line(_placed(folder, str(error)))) from error
     return task
 
 
@@ -60,6 +60,11 @@ def _placed(folder: Path, reason: str) -> str:
     if reason.startswith(str(folder)):
         return reason
     return f"{folder / reason}" if reason.startswith("reference.py:") else f"{folder / 'task.toml'}: {reason}"
+
+
+def _one_line(text: str) -> str:
+    """Return `text` without line ends, and without what could steer a terminal: the file's author is not known."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
 
 
 def _origin(folder: Path) -> str:

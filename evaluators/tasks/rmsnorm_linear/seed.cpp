@@ -32,6 +32,7 @@ constexpr int UNROLL = 1;
 #define TILE_COLS (LANES * TILE_VECTORS)
 
 #if SIMD
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between functions of this file only
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
 #else
 typedef float Lanes;

@@ -34,6 +34,7 @@
 #define TILE_COLS (LANES * TILE_VECTORS)
 
 #if SIMD
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between functions of this file only
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
 #else
 typedef float Lanes;
