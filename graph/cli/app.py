@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from evaluators.errors import KsearchError, UsageError
-from graph.cli import checking, evaluating, exporting, looking, running, showing_tasks
+from graph.cli import checking, evaluating, exporting, looking, prompting, running, showing_tasks
 from graph.cli.codes import DONE, FAILED, USAGE
 from graph.cli.options import Invocation
 from graph.cli.screen import complain
@@ -35,6 +35,7 @@ app.command("evaluate", epilog="Example: ksearch evaluate softmax mine.cpp their
     evaluating.evaluate
 )
 app.add_typer(showing_tasks.app, name="tasks")
+app.add_typer(prompting.prompts_app, name="prompts")
 app.command("doctor", epilog="Example: ksearch doctor")(checking.doctor)
 
 

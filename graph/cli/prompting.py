@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from graph.cli.codes import DONE
-from graph.cli.options import AsJson, Debug
+from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
 
 prompts_app = typer.Typer(epilog="Example: ksearch prompts render softmax --role coder", rich_markup_mode=None)
@@ -18,7 +18,7 @@ Setting = Annotated[
 
 
 @prompts_app.callback(invoke_without_command=True)
-def prompts(context: typer.Context, json: AsJson = False, debug: Debug = False) -> int:
+def prompts(context: typer.Context, json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
     """List the prompt variants and the hardware sheets; `render` shows what a model would be asked."""
     return DONE if context.invoked_subcommand is not None else list_variants(json, debug)
 

@@ -116,7 +116,7 @@ def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: li
 
 
 def test_help_has_an_example_for_every_command(ksearch: Call) -> None:
-    commands = ("run", "resume", "list", "show", "tree", "export", "evaluate", "tasks", "doctor")
+    commands = ("run", "resume", "list", "show", "tree", "export", "evaluate", "tasks", "prompts", "doctor")
     general = ksearch("--help")
     assert all(f"\n  {name} " in general.out for name in commands)
     for name in commands:
