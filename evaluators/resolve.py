@@ -29,7 +29,7 @@ def resolve_builtin(reference: str) -> Task:
         return SCRIPTED_TASKS[reference]
     close = difflib.get_close_matches(reference, list(folders), n=1, cutoff=0.0)
     nearest = f"; did you mean {close[0]!r}?" if close else ""
-    raise TaskError(f"there is no task {reference!r}{nearest} `ksearch tasks` lists them; a folder is given as ./FOLDER")
+    raise TaskError(f"there is no task {reference!r}{nearest} `ksearch tasks` lists them; a folder: ./NAME")
 
 
 def builtin_names() -> Mapping[str, Path]:

@@ -12,7 +12,7 @@ from langgraph.types import Command, Send
 from evaluators.errors import StoreError
 from graph.context import RunContext
 from graph.routing import after_check, after_initialize, after_select, after_update
-from graph.state import Candidate, Sample, SearchState
+from graph.state import Candidate, Opening, Sample, SearchState, Stop
 from nodes.check_stagnation import check_stagnation
 from nodes.evaluate import evaluate
 from nodes.initialize import initialize
@@ -25,7 +25,7 @@ from nodes.update_world_model import update_world_model
 
 StateNode = Callable[[Services, SearchState, str, Tell], Awaitable[dict[str, Any]]]
 OpenServices = Callable[[], Awaitable[Services]]
-Graph = CompiledStateGraph[SearchState, RunContext, SearchState, SearchState]
+Graph = CompiledStateGraph[SearchState, RunContext, Opening, SearchState]
 
 RECURSION_LIMIT = 2**31 - 1
 """Supersteps of one run: what ends a search is its budget, never LangGraph's limit."""
@@ -38,7 +38,7 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
         services: Gives the means of this process; awaited by each node, so it should remember them.
         checkpointer: Where checkpoints go; None where the LangGraph server brings its own.
     """
-    graph = StateGraph(SearchState, context_schema=RunContext)
+    graph = StateGraph(SearchState, context_schema=RunContext, input_schema=Opening)
 
     def state_node(work: StateNode) -> Any:
         async def node(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -53,21 +53,18 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
 
         async def node(means: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
             update = await work(means, state, thread, tell)
-            stop = update.get("stop", state.get("stop"))
-            if stop is not None:
-                await means.presence.ended(thread, stop)
+            await _let_go(means, thread, update.get("stop", state["stop"]))
             return update
 
         return node
 
-    async def start(means: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
-        return {**state, **await initialize(means, state, thread, tell)}
-
-    async def begin(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    async def begin(state: Opening, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
         means, thread = await services(), _thread(runtime)
         opening = await opened(means, state, runtime.context, thread)
         async with means.presence.working(thread):
-            return await ending(start)(means, opening, thread, _tell(runtime))
+            update = {**opening, **await initialize(means, opening, thread, _tell(runtime))}
+            await _let_go(means, thread, update["stop"])
+            return update
 
     async def draw(state: Sample, *, runtime: Runtime[RunContext]) -> Command[Literal["evaluate"]]:
         means, thread = await services(), _thread(runtime)
@@ -80,7 +77,7 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
         async with means.presence.working(thread):
             return await evaluate(means, state, thread, _tell(runtime))
 
-    graph.add_node("initialize", begin)
+    graph.add_node("initialize", begin, input_schema=Opening)
     graph.add_node("select_action", state_node(ending(select_action)))
     graph.add_node("instantiate_program", draw, input_schema=Sample, destinations=("evaluate",))
     graph.add_node("evaluate", judge, input_schema=Candidate)
@@ -124,6 +121,11 @@ def _drawing(route: Callable[[SearchState], str]) -> Callable[[SearchState], str
 
     edge.__name__ = route.__name__
     return edge
+
+
+async def _let_go(means: Services, thread: str, stop: Stop | None) -> None:
+    if stop is not None:
+        await means.presence.ended(thread, stop)
 
 
 def _thread(runtime: Runtime[RunContext]) -> str:

@@ -19,7 +19,7 @@ from graph.builder import RECURSION_LIMIT, Graph, build_graph
 from graph.config import SearchConfig
 from graph.context import RunContext
 from graph.presets import resolve
-from graph.state import SCHEMA_VERSION, SearchState
+from graph.state import SCHEMA_VERSION, Opening, SearchState
 from graph.wiring import Backends, services
 from nodes.opening import open_search
 from nodes.services import Services
@@ -28,7 +28,7 @@ Listen = Callable[[dict[str, Any]], None]
 """Receives every event of a run, as it happens: plain JSON with at least `event`."""
 
 
-Given = SearchState | Command[Any] | None
+Given = Opening | Command[Any] | None
 """What a visit starts with: a new search's opening, answers to interrupts, or nothing but what was left."""
 
 
@@ -125,7 +125,7 @@ async def _drive(means: Services, thread: Thread, given: Given, listen: Listen) 
     return status, cast(SearchState, snapshot.values)
 
 
-async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: Thread) -> SearchState | None:
+async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: Thread) -> Opening | None:
     """Return what makes the graph go on: None, or the opening when the thread died before its first checkpoint."""
     snapshot = await graph.aget_state(where)
     if not snapshot.values and not snapshot.next:

@@ -76,13 +76,18 @@ class Stop(TypedDict):
     detail: str
 
 
-class SearchState(TypedDict, total=False):
-    """One search."""
+class Opening(TypedDict):
+    """What a search begins with."""
 
-    schema_version: int
     config: str
     """Blob of the configuration in force."""
     task: TaskRef
+
+
+class SearchState(Opening):
+    """One search."""
+
+    schema_version: int
     round: int
     idle_rounds: int
     """Rounds in a row that brought no evaluation."""

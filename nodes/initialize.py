@@ -10,7 +10,7 @@ from evaluators.task import Task
 from graph.calibration import calibrate
 from graph.config import SearchConfig
 from graph.edits import EditBatch
-from graph.state import SCHEMA_VERSION, Incumbent, SearchState, Stop
+from graph.state import SCHEMA_VERSION, Incumbent, Opening, Stop
 from graph.transitions import plant
 from graph.world_model import ROOT, Evidence, WorldModel
 from nodes.accounts import add_calls, no_spend
@@ -22,7 +22,7 @@ from nodes.services import Services, language_of
 from nodes.telling import Tell
 
 
-async def initialize(services: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
+async def initialize(services: Services, state: Opening, thread: str, tell: Tell) -> dict[str, Any]:
     """Return the first full state, or one with a stop when there is nothing to start from."""
     services.lap(thread)
     config = await services.config(thread, state["config"])
@@ -65,7 +65,7 @@ async def initialize(services: Services, state: SearchState, thread: str, tell: 
         "edits": committed.log,
         "stop": stop,
         "stop_request": "",
-        "lineage": state.get("lineage"),
+        "lineage": None,
     }
 
 

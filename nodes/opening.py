@@ -1,20 +1,23 @@
 """Opening a thread: its configuration and its task become blobs, whoever began it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from evaluators.errors import UsageError
 from graph.config import SearchConfig
 from graph.context import RunContext
 from graph.presets import resolve
-from graph.state import SearchState, TaskRef
+from graph.state import Opening, TaskRef
 from nodes.services import Services
 
 
-async def opened(services: Services, state: SearchState, context: RunContext | None, thread: str) -> SearchState:
+async def opened(services: Services, state: Mapping[str, Any], context: RunContext | None, thread: str) -> Opening:
     """Return configuration and task of a thread: those already in the state, else those of the context.
 
     Raises UsageError for an unknown option, task or language; names the nearest.
     """
     if "config" in state:
-        return SearchState(config=state["config"], task=state["task"])
+        return Opening(config=state["config"], task=state["task"])
     context = RunContext() if context is None else context
     config = resolve(context.preset, {"task": context.task, **context.options})
     opening = await open_search(services, config)
@@ -22,7 +25,7 @@ async def opened(services: Services, state: SearchState, context: RunContext | N
     return opening
 
 
-async def open_search(services: Services, config: SearchConfig) -> SearchState:
+async def open_search(services: Services, config: SearchConfig) -> Opening:
     """Store configuration and task and return the state that refers to them.
 
     Raises UsageError when an option names nothing, the task is unknown or has no contract for the language.
@@ -31,7 +34,7 @@ async def open_search(services: Services, config: SearchConfig) -> SearchState:
     task = services.resolve_task(config.task)
     if config.language is not None and config.language not in task.contracts:
         raise UsageError(f"task {task.name} has no contract for {config.language}; it has {', '.join(task.contracts)}")
-    return SearchState(
+    return Opening(
         config=await services.save(config.model_dump(mode="json")),
         task=TaskRef(name=task.name, digest=task.digest, blob=await services.save(task.model_dump(mode="json"))),
     )

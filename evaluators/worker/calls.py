@@ -69,7 +69,7 @@ def check_result(
     Raises CandidateFailure when it is not what the task declares, or shares memory with an input or earlier output.
     """
     fields = layout.outputs
-    items = list(result) if isinstance(result, (tuple, list)) and len(fields) > 1 else [result]
+    items: list[Any] = list(result) if isinstance(result, (tuple, list)) and len(fields) > 1 else [result]
     if len(items) != len(fields):
         raise CandidateFailure(Status.WRONG_SHAPE, f"returned {len(items)} values, expected {len(fields)}")
     values: dict[str, torch.Tensor] = {}

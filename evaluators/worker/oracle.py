@@ -117,8 +117,8 @@ def _blame(task: TaskSpec, what: str, limit_s: float) -> Iterator[None]:
     def expired(number: int, frame: object) -> None:
         raise TimeoutError(f"took more than {limit_s:.0f} s")
 
+    previous = signal.signal(signal.SIGALRM, expired) if timed else None
     if timed:
-        previous = signal.signal(signal.SIGALRM, expired)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield

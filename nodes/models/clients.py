@@ -68,13 +68,17 @@ def _openai(target: Target, options: ModelOptions) -> Client:
 
     key = _key(target, "OPENAI_API_KEY")
     http = DefaultAsyncHttpxClient(event_hooks=event_hooks())
-    given: dict[str, Any] = {"model": target.name, "base_url": target.url, "api_key": key}
     limit = options.max_output_tokens
+    given: dict[str, Any] = {
+        "model": target.name,
+        "base_url": target.url,
+        "api_key": key,
+        "max_tokens": None if target.url else limit,
+    }
     # Compatible servers know the older name of the limit.
     body = {"max_tokens": limit} if target.url and limit is not None else {}
     model = ChatOpenAI(
         **given,
-        max_tokens=None if target.url else limit,
         temperature=options.temperature,
         reasoning_effort=options.reasoning_effort,
         timeout=options.timeout_s,

@@ -16,6 +16,7 @@ from evaluators.errors import UsageError
 from nodes.models.chat import ChatReply, ChatRequest
 from nodes.models.errors import ModelFailure, redacted, told
 from nodes.models.options import ModelOptions
+from nodes.models.question import ManualQuestion
 
 LARGEST_REPLY_BYTES = 16 * 2**20
 _SPEAKERS = {"assistant": "Your earlier reply", "user": "What was wrong with it"}
@@ -73,7 +74,7 @@ class _TooMuch(Exception):
     """The command writes without end."""
 
 
-def as_text(request: ChatRequest) -> str:
+def as_text(request: ChatRequest | ManualQuestion) -> str:
     """Return the whole question as one text, for answerers that take no list of messages."""
     parts = [request.system, request.prompt]
     parts += [f"## {_SPEAKERS[turn.role]}\n\n{turn.text}" for turn in request.turns]

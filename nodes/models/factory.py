@@ -60,7 +60,7 @@ class Chats:
         """Return the model, or schedule of models, that `spec` names. Raises UsageError when it names none."""
         stages = parse_schedule(spec)
         chats = {stage.spec: self._one(stage.spec, options) for stage in stages}
-        return ScheduledChat(stages, chats) if len(stages) > 1 else chats[stages[0].spec]
+        return ScheduledChat(stages, chats) if len(chats) > 1 else next(iter(chats.values()))
 
     async def close(self) -> None:
         """Let go of all connections."""

@@ -6,32 +6,15 @@ the Studio may send it, is taken for a reply in JSON). Several may be pending at
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 from langgraph.types import interrupt
 
-from evaluators.objective import Record
-from nodes.models.chat import ChatReply, ChatRequest, Message, Role, Usage
+from nodes.models.chat import ChatReply, ChatRequest, Usage
+from nodes.models.question import ManualQuestion
 
 MODEL = "manual"
 _ANSWER_SCHEMA = {"type": "string", "description": "The reply, as a model would give it"}
-
-
-class ManualQuestion(Record):
-    """What a person is asked."""
-
-    kind: Literal["manual"] = "manual"
-    request: str
-    """Digest of the request: the same whenever it is asked again."""
-    role: Role
-    round: int
-    cycle: int
-    sample: int
-    turn: int
-    system: str
-    prompt: str
-    turns: tuple[Message, ...] = ()
-    reply_schema: dict[str, Any] | None = None
 
 
 class ManualChat:
