@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections import defaultdict
+from typing import NamedTuple
 
 
 def below(root: int) -> set[int]:
@@ -62,16 +63,22 @@ def descriptors(pid: int) -> int | None:
         return None
 
 
-def waited_ns(pid: int | str) -> int:
-    """Return how long a process' main thread (`self`: this one) has been ready to run without a processor.
+class Schedule(NamedTuple):
+    """The kernel's account of one thread."""
 
-    Zero when the kernel does not keep count.
-    """
+    ran_ns: int
+    waited_ns: int
+    """Time in which it was ready to run and had no processor."""
+
+
+def schedule(pid: int | str) -> Schedule | None:
+    """Return the account of a process' main thread (`self`: this process), None when the kernel keeps none."""
     try:
         with open(f"/proc/{pid}/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (FileNotFoundError, ProcessLookupError, IndexError):
-        return 0
+            ran, waited, _ = file.read().split()
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    return Schedule(int(ran), int(waited))
 
 
 def _state_and_parent(pid: int) -> tuple[str, int]:

@@ -12,13 +12,14 @@ from evaluators.worker.session import Window
 from evaluators.worker.status import Status
 
 _SAMPLES = 32
-_IDLE_NS_PER_WINDOW = 60_000
-_IDLE_NS = 1_000_000
-_IDLE_SHARE = 0.1
+_IDLE_NS_PER_WINDOW = 20_000
+_IDLE_NS = 500_000
+_IDLE_SHARE = 0.02
 _COLLECT_BYTES_PER_NS = 0.25
 _COLLECT_NS = 300_000
 _ASLEEP_NS = 500_000
-_CLOCK_NS = 500_000
+_CLOCK_NS = 200_000
+_OTHERS_SHARE = 0.02
 
 Proven = dict[int, dict[str, Bytes]]
 """Identity of an example -> the bytes of outputs that one program gave for it and that were found right."""
@@ -79,24 +80,29 @@ class Proof:
         self._calls += len(slots)
         if threads > 1:
             self._break(rules.THREADS, f"{threads - 1} more threads were running between calls")
-        if window.cpu_ns > 1.25 * window.wall_ns + 200_000:
-            share = window.cpu_ns / window.wall_ns
-            self._break(rules.THREADS, f"used {share:.2f} processors at once in a one-thread protocol")
 
     def check_clocks(self) -> None:
         """Compare the clocks over all windows of the case. Raises CandidateFailure."""
         if self._trusted:
             return
+        self._check_samples()
         idle = sum(window.idle_cpu_ns for window in self._windows)
         busy = sum(window.cpu_ns for window in self._windows)
         if idle > _IDLE_NS + _IDLE_NS_PER_WINDOW * len(self._windows) + _IDLE_SHARE * busy:
             self._break(rules.OFF_CLOCK, f"used {idle / 1e6:.1f} ms of processor time between timed calls")
-        if busy > 1.2 * sum(window.wall_ns for window in self._windows) + _CLOCK_NS:
-            self._break(rules.THREADS, "used more processor time than wall time in a one-thread protocol")
+        self._check_one_thread(busy)
         written = sum(field.nbytes for field in self._arena.layout.outputs) * self._calls
         if self._collected_ns > written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows):
             self._break(rules.OFF_CLOCK, f"took {self._collected_ns / 1e6:.1f} ms to hand over what it returned")
-        asleep = min(window.asleep_ns for window in self._windows)
+
+    def _check_one_thread(self, busy_ns: int) -> None:
+        others = sum(window.other_threads_ns or 0 for window in self._windows)
+        if others > _CLOCK_NS + _OTHERS_SHARE * busy_ns:
+            share = 100 * others / busy_ns
+            self._break(rules.THREADS, f"{share:.0f} % of the processor time was other threads' (one-thread protocol)")
+        if busy_ns > 1.2 * sum(window.wall_ns for window in self._windows) + _CLOCK_NS:
+            self._break(rules.THREADS, "used more processor time than wall time in a one-thread protocol")
+        asleep = min(window.asleep_ns or 0 for window in self._windows)
         if asleep > _ASLEEP_NS and asleep > min(window.cpu_ns for window in self._windows):
             self._break(rules.THREADS, f"slept {asleep / 1e6:.1f} ms in every timed call: the work is done elsewhere")
 
@@ -104,11 +110,8 @@ class Proof:
         """Verify every output written since the last time. Raises CandidateFailure."""
         if self._trusted:
             return
-        samples, used = self._samples, self._used
-        self._samples, self._used = [], []
-        for slots, offsets, sample in samples:
-            if rules.DEFERRED not in self._off and (self._arena.sample(slots, offsets) != sample).any():
-                self._break(rules.DEFERRED, "an output changed after its call had been answered")
+        self._check_samples()
+        used, self._used, self._samples = self._used, [], []
         for slot in used:
             self._verify(slot)
         overrun = self._arena.overrun()
@@ -116,6 +119,11 @@ class Proof:
             raise CandidateFailure(
                 Status.ILLEGAL_ACCESS, f"{overrun} bytes outside the arguments were overwritten in timed calls"
             )
+
+    def _check_samples(self) -> None:
+        for slots, offsets, sample in self._samples:
+            if (self._arena.sample(slots, offsets) != sample).any():
+                self._break(rules.DEFERRED, "an output changed after its call had been answered")
 
     def _verify(self, slot: int) -> None:
         example = self._holds[slot]

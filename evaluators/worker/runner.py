@@ -20,6 +20,7 @@ from evaluators.worker import calls, loading, syscalls, wire
 from evaluators.worker.layout import Layout, decode_layout
 
 _KEPT_BYTES, _MOST_KEPT = 8 << 20, 16
+_MOST_HEAP = 128 << 20
 _POPULATE = mmap.MAP_POPULATE
 
 
@@ -53,6 +54,7 @@ class _Runner:
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[_Mapping, int, Any]] = []
         self._ring: deque[Any] = deque(maxlen=1)
+        self._warm = 0
         self._snapshot = loading.snapshot()
 
     def serve(self) -> None:
@@ -118,7 +120,16 @@ class _Runner:
         case = _Mapping(fd, decode_layout(request["layout"]), request["slots"], request["axes"])
         self._cases[request["case"]] = case
         self._ring = deque(maxlen=_ring_length(case.layout))
+        if self._binding != "plain_c":
+            self._warm_heap(case.layout)
         self._prepare(request["case"])
+
+    def _warm_heap(self, layout: Layout) -> None:
+        """Room for the results that are kept, and as much again for what is made on the way to them."""
+        wanted = min(_MOST_HEAP, 4 * (_ring_length(layout) + 1) * sum(field.nbytes for field in layout.outputs))
+        if wanted > self._warm:
+            syscalls.warm_heap(wanted)
+            self._warm = wanted
 
     def _prepare(self, index: int) -> None:
         case = self._cases[index]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from evaluators.worker import descendants, wire
 from evaluators.worker.arena import Arena
@@ -52,8 +52,15 @@ class Window:
     wall_ns: int
     idle_cpu_ns: int
     """Processor time used since the window before it."""
-    asleep_ns: int
+    other_threads_ns: int | None
+    """Processor time of other threads than the main one, those that have ended included; None: not known."""
+    asleep_ns: int | None
     """Wall time in which the program neither ran nor waited for a processor, nor did the supervisor."""
+
+
+class _Clocks(NamedTuple):
+    cpu_ns: int
+    main: descendants.Schedule | None
 
 
 class Session:
@@ -112,15 +119,17 @@ class Session:
 
     def call(self, index: int, slots: list[int]) -> Window:
         """Call the program on `slots`, in this order, and collect what it returned; return what the calls took."""
-        cpu, wall = self.child.cpu_ns(), time.perf_counter_ns()
-        idle = cpu - self._idle_from
-        waited = self._waited_ns()
+        before, own_before = self._clocks(), descendants.schedule("self")
+        wall = time.perf_counter_ns()
         self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
-        cpu = self.child.cpu_ns() - cpu
-        waited = self._waited_ns() - waited
-        self.rest()
-        return Window(cpu, wall, idle, wall - cpu - waited)
+        after, own_after = self._clocks(), descendants.schedule("self")
+        idle, self._idle_from = before.cpu_ns - self._idle_from, after.cpu_ns
+        cpu = after.cpu_ns - before.cpu_ns
+        if before.main is None or after.main is None or own_before is None or own_after is None:
+            return Window(cpu, wall, idle, None, None)
+        waited = after.main.waited_ns - before.main.waited_ns + own_after.waited_ns - own_before.waited_ns
+        return Window(cpu, wall, idle, cpu - (after.main.ran_ns - before.main.ran_ns), wall - cpu - waited)
 
     def collect(self) -> int:
         """Have returned values copied into their slots; return the processor nanoseconds it took."""
@@ -145,8 +154,8 @@ class Session:
         """Kill the process and everything it started; return when it is gone."""
         self.child.end()
 
-    def _waited_ns(self) -> int:
-        return descendants.waited_ns(self.child.pid) + descendants.waited_ns("self")
+    def _clocks(self) -> _Clocks:
+        return _Clocks(self.child.cpu_ns(), descendants.schedule(self.child.pid))
 
     def _timed(self, request: Callable[[float], T]) -> T:
         started = time.monotonic()
