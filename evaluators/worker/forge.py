@@ -55,12 +55,11 @@ class Forge:
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
         self._last = 0
         library = _copy_modules(folder / "runner")
-        foreign = [path for path in sys.path if path and not (Path(path) / "evaluators" / "worker").is_dir()]
         environment = {
             **ONE_THREAD,
             "PATH": os.environ.get("PATH", os.defpath),
             "LC_ALL": "C.UTF-8",
-            "PYTHONPATH": os.pathsep.join([str(library), *foreign]),
+            "PYTHONPATH": os.pathsep.join([str(library), *import_folders()]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "CUDA_VISIBLE_DEVICES": "",
         }
@@ -173,6 +172,12 @@ class Forge:
 
     def _tail(self) -> str:
         return self._log.read_text(errors="replace")[-800:].strip() or "no output"
+
+
+def import_folders() -> list[str]:
+    """Return the folders of Python's modules that a program may read and import from: all but our own code's."""
+    folders = [Path(path) for path in sys.path if path]
+    return [str(path) for path in folders if not (path / "evaluators").is_dir() or (path / "torch").is_dir()]
 
 
 def _copy_modules(folder: Path) -> Path:

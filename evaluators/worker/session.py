@@ -14,7 +14,7 @@ from evaluators.worker.arena import Arena
 from evaluators.worker.build import Built, give_away
 from evaluators.worker.child import Child
 from evaluators.worker.failure import CandidateFailure, HarnessFault
-from evaluators.worker.forge import Forge
+from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.sandbox import Plan
 from evaluators.worker.status import Status
@@ -73,7 +73,7 @@ class Session:
         self._idle_from = 0
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
         give_away(work)
-        readable = (built.folder, sys.prefix, sys.base_prefix, *_import_folders(), str(shop.folder / "runner"))
+        readable = (built.folder, sys.prefix, sys.base_prefix, *import_folders(), str(shop.folder / "runner"))
         plan = Plan(
             work=str(work),
             readable=tuple(path for path in readable if path),
@@ -167,7 +167,3 @@ class Session:
             raise
         finally:
             self.remaining_s -= time.monotonic() - started
-
-
-def _import_folders() -> tuple[str, ...]:
-    return tuple(path for path in sys.path if path and not os.path.isdir(f"{path}/evaluators"))
