@@ -55,6 +55,7 @@ def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadReco
         best=None if incumbent is None else Evaluation.model_validate(blobs.get_json(incumbent["evaluation"])),
         unknown_calls=sum(entry.unknown for entry in record.entries),
         ancestors=tuple((place, _name(folder, place)) for place in record.ancestors),
+        calls=record.entries,
     )
 
 

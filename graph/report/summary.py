@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.history import Snapshot
+from checkpoints.ledger import Entry
 from checkpoints.threads import Lineage
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Language
 from evaluators.task import Task
 from graph.config import SearchConfig
 from graph.report.figures import against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
+from graph.report.questions import Pending, count_text, listed, pending
+from graph.report.spending import cached_share, nodes_of_cycles, spend_by
 from graph.state import Incumbent, Spend
 from graph.world_model import WorldModel
 
@@ -32,6 +35,8 @@ class Run:
     """Paid calls that were begun and never finished: their spend is unknown."""
     ancestors: tuple[tuple[Lineage, str], ...]
     """Where the run branched off, with the name of the run there."""
+    calls: tuple[Entry, ...] = ()
+    """The ledger."""
 
     @property
     def name(self) -> str:
@@ -43,6 +48,11 @@ class Run:
         """The best certified program."""
         incumbent: Incumbent | None = self.snapshot.values.get("incumbent")
         return incumbent
+
+    @property
+    def questions(self) -> tuple[Pending, ...]:
+        """What waits for a person's answer."""
+        return pending(self.snapshot.interrupts)
 
     @property
     def unit(self) -> str:
@@ -73,9 +83,10 @@ def summary(run: Run) -> dict[str, Any]:
         "best": best(run),
         "baseline": values.get("baseline"),
         "nodes": run.model.counts(),
-        "spend": {**run.spend, "unknown_calls": run.unknown_calls},
+        "spend": _spend(run),
         "frontier": values.get("frontier", []),
         "cycles": [_cycle(cycle) for cycle in values.get("cycles", [])],
+        "questions": [listed(question) for question in run.questions],
         "lineage": [
             {"parent": name, "uuid": place.parent, "checkpoint": place.checkpoint, "round": place.round}
             for place, name in run.ancestors
@@ -84,6 +95,16 @@ def summary(run: Run) -> dict[str, Any]:
         "created_at": thread.created_at,
         "updated_at": thread.updated_at,
         "config": run.config.model_dump(mode="json"),
+    }
+
+
+def _spend(run: Run) -> dict[str, Any]:
+    nodes = nodes_of_cycles(run.model, run.snapshot.values.get("cycles", []))
+    return {
+        **run.spend,
+        "unknown_calls": run.unknown_calls,
+        "cached_share": cached_share(run.spend),
+        **spend_by(run.calls, nodes),
     }
 
 
@@ -136,6 +157,8 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
         "progress",
         f"round {facts['round']}, {facts['spend']['evaluations']} of {facts['budget']['evaluations']} evaluations",
     )
+    if run.questions:
+        yield "waiting", f"{count_text(len(run.questions))}: ksearch answer {run.name}"
     yield "best", best_text(run)
     for name, milliseconds in ((facts["baseline"] or {}).get("workloads_ms") or {}).items():
         yield "baseline", f"{name}: {quantity(milliseconds, 'ms')}"
@@ -171,7 +194,9 @@ def spend_text(spend: Mapping[str, Any]) -> str:
     """Return what was spent, in one line."""
     parts = [f"{spend['evaluations']} evaluations", f"{spend['certifications']} certifications"]
     if spend["input_tokens"] or spend["output_tokens"]:
-        parts.append(f"{spend['input_tokens']} input and {spend['output_tokens']} output tokens")
+        share = cached_share(spend)
+        cached = f" ({share:.0%} cached)" if share else ""
+        parts.append(f"{spend['input_tokens']} input{cached} and {spend['output_tokens']} output tokens")
         bound = "at least " if spend["unpriced_calls"] else ""
         parts.append(f"{bound}{spend['usd']:.2f} US dollars")
     parts += [f"{duration(spend['device_s'])} on the device", f"{duration(spend['wall_s'])} in all"]

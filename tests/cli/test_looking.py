@@ -11,7 +11,7 @@ from tests.cli.conftest import SCRIPTED, Call, call, environment
 
 SHOW_KEYS = {
     "thread", "uuid", "task", "language", "status", "reason", "stop", "round", "budget", "best", "baseline", "nodes",
-    "spend", "frontier", "cycles", "lineage", "environment", "created_at", "updated_at", "config",
+    "spend", "frontier", "cycles", "questions", "lineage", "environment", "created_at", "updated_at", "config",
 }  # fmt: skip
 BEST_KEYS = {
     "objective", "objective_low", "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "solution", "node",
@@ -19,7 +19,7 @@ BEST_KEYS = {
 }  # fmt: skip
 SPEND_KEYS = {
     "evaluations", "certifications", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "usd",
-    "unpriced_calls", "device_s", "wall_s", "by", "unknown_calls",
+    "unpriced_calls", "device_s", "wall_s", "by", "unknown_calls", "cached_share", "by_cycle", "by_node",
 }  # fmt: skip
 
 

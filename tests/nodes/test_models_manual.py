@@ -20,7 +20,7 @@ from graph.presets import resolve
 from nodes.models.asking import ask_paid
 from nodes.models.chat import ChatRequest
 from nodes.models.factory import make_chat
-from nodes.models.manual import ManualQuestion
+from nodes.models.question import ManualQuestion
 from nodes.paid import PaidCalls
 
 PLAN = {
