@@ -29,3 +29,7 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_debug, is_eager=True, 
 ThreadName = Annotated[
     str, typer.Argument(metavar="[THREAD]", help="Name of a run, or the beginning of one.", show_default=True)
 ]
+RecordFile = Annotated[
+    Path | None,
+    typer.Option("--record", help="Record the whole run in a cassette, however this ends.", metavar="FILE"),
+]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graph.cli.options import AsJson, Debug, HomeFolder, ThreadName
+from graph.cli.options import AsJson, Debug, HomeFolder, RecordFile, ThreadName
 
 SetOption = Annotated[
     list[str] | None,
@@ -38,6 +38,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     seed: Annotated[int | None, typer.Option(help="Seed of the search's random choices.")] = None,
     no_seed_program: Annotated[bool, typer.Option("--no-seed-program", help="Start from nothing.")] = False,
     require: Require = None,
+    record: RecordFile = None,
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,
@@ -71,14 +72,15 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     # LangGraph takes a second to load: after what is most often typed wrong has been checked.
     from graph.cli.session import Session
 
-    return Session(json=json, home=home, require=require).start(chosen, problem)
+    return Session(json=json, home=home, require=require, record=record).start(chosen, problem)
 
 
-def resume(
+def resume(  # noqa: PLR0913, PLR0917 - one parameter per option
     thread: ThreadName = "latest",
     options: SetOption = None,
     evaluations: Annotated[int | None, typer.Option(help="Budget of evaluations, in all.")] = None,
     require: Require = None,
+    record: RecordFile = None,
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,
@@ -93,7 +95,7 @@ def resume(
         changes["max_evaluations"] = evaluations
     from graph.cli.session import Session
 
-    return Session(json=json, home=home, require=require).resume(thread, changes)
+    return Session(json=json, home=home, require=require, record=record).resume(thread, changes)
 
 
 def _parsed(options: list[str] | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from graph.cli import machine
 from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
 from graph.cli.display import Display, LiveDisplay, PlainDisplay
 from graph.cli.loading import load_run
+from graph.cli.recording import check_record
 from graph.cli.run_log import RunLog
 from graph.cli.screen import Screen
 from graph.config import SearchConfig
@@ -24,9 +25,11 @@ from graph.presets import resolve
 from graph.report.causes import Machine, causes, shortfall
 from graph.report.ending import ended_lines, still_stopped, went_wrong
 from graph.report.progress import Progress
+from graph.report.questions import count_text
 from graph.report.summary import Run, best, summary
 from graph.runs import Listen, opened_services, resume, start
 from graph.wiring import Backends
+from nodes.cassette import export_cassette
 from nodes.services import Services
 
 Visit = Callable[[Services, Listen], Any]
@@ -40,6 +43,8 @@ class Session:
     home: Path | None
     require: float | None
     """Ratio to the baseline that the best program must reach."""
+    record: Path | None = None
+    """File for a cassette of the run, written at the end of the visit, however it ends."""
     _screen: Screen = field(init=False)
     _machine: Machine = field(default_factory=machine.look)
     """Looked at before the search puts load on it."""
@@ -48,6 +53,8 @@ class Session:
 
     def __post_init__(self) -> None:
         self._screen = Screen(self.json)
+        if self.record is not None:
+            check_record(self.record)
 
     def start(self, config: SearchConfig, task: Task) -> int:
         """Begin a run of `task` and return the exit code. Raises KsearchError."""
@@ -55,19 +62,20 @@ class Session:
         progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
         return self._visit(lambda means, listen: start(means, config, listen), progress)
 
-    def resume(self, name: str, changes: Mapping[str, Any]) -> int:
-        """Go on with a run and return the exit code. Raises KsearchError."""
+    def resume(self, name: str, changes: Mapping[str, Any], answers: Mapping[str, str] | None = None) -> int:
+        """Go on with a run and return the exit code; `answers` is as in graph.runs.resume. Raises KsearchError."""
         before = load_run(self.home, name)
         config = resolve(before.config.preset, {**before.config.model_dump(exclude={"preset"}), **changes})
         progress = Progress(
             task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
         )
         uuid = before.snapshot.thread.uuid
-        return self._visit(lambda means, listen: resume(means, uuid, dict(changes), listen), progress, before)
+        answered = dict(answers or {})
+        return self._visit(lambda means, listen: resume(means, uuid, dict(changes), listen, answered), progress, before)
 
     def _visit(self, visit: Visit, progress: Progress, before: Run | None = None) -> int:
-        with ExitStack() as stack:
-            folder = home_folder(self.home)
+        folder = home_folder(self.home)
+        with self._recording(folder), ExitStack() as stack:
             log = RunLog(folder)
             stack.callback(log.close)
             display = stack.enter_context(self._display(progress, folder))
@@ -83,6 +91,24 @@ class Session:
                     self._screen.say(f"what was done is kept; once repaired: ksearch resume {self._name}{self._where}")
                 raise
         return self._conclude(load_run(self.home, self._uuid), before)
+
+    @contextmanager
+    def _recording(self, folder: Path) -> Iterator[None]:
+        """Write the cassette at the end, also when the visit fails; that failure is the one to report then."""
+        try:
+            yield
+        except BaseException:
+            try:
+                self._record(folder)
+            except KsearchError as error:
+                self._screen.say(f"not recorded: {error}")
+            raise
+        self._record(folder)
+
+    def _record(self, folder: Path) -> None:
+        if self.record is not None and self._uuid:
+            count = export_cassette(folder, self._uuid, self.record)
+            self._screen.say(f"recorded in {self.record}: {count} calls")
 
     async def _hold(self, visit: Visit, log: RunLog, display: Display) -> None:
         def listen(event: Mapping[str, Any]) -> None:
@@ -110,7 +136,9 @@ class Session:
         for line in [] if before is None else still_stopped(before, run, self._where):
             self._screen.say(line)
         paused = run.snapshot.thread.status == "paused"
-        if paused:
+        if paused and run.questions:
+            self._screen.say(f"paused. {count_text(len(run.questions))}: ksearch answer {run.name}{self._where}")
+        elif paused:
             self._screen.say(f"paused. Go on with: ksearch resume {run.name}{self._where}")
         short = [] if paused else self._shortfall(run)
         for line in short:
