@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evaluators.worker import flags as flag_rules
+from evaluators.worker import syscalls
 from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Program
@@ -79,9 +80,13 @@ def build(program: Program, forge: Forge, folder: Path) -> Built:
 
 
 def give_away(folder: Path) -> None:
-    """Make `folder` the unprivileged user's when running as root."""
+    """Make `folder` the unprivileged user's when running as root and where there is such a user."""
     if os.geteuid() == 0:
-        os.chown(folder, NOBODY, NOBODY)
+        try:
+            os.chown(folder, NOBODY, NOBODY)
+        except OSError as error:
+            if not syscalls.is_refusal(error):
+                raise
 
 
 def _compile(program: Program, forge: Forge, source: Path, output: Path) -> str:

@@ -99,7 +99,7 @@ def _hygiene(session: Session, off: set[str]) -> None:
     if patched and rules.PATCHED not in off:
         message = f"the program replaced {', '.join(patched)}"
         raise integrity(rules.PATCHED, message)
-    others = session.child.others()
+    others = session.child.others(alone=True)
     if others and rules.CHILDREN not in off:
         message = f"{others} more processes were running after the last call"
         raise integrity(rules.CHILDREN, message)

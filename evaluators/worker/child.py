@@ -30,6 +30,10 @@ class Reaper(Protocol):
         """Kill the process and all that it started; return when they are gone."""
         ...
 
+    def strays(self) -> set[int]:
+        """Return the processes that descend from some confined process but from none that still runs."""
+        ...
+
 
 class Child:
     """One confined process. Not reusable after `end`."""
@@ -94,9 +98,14 @@ class Child:
         except ProcessLookupError:
             return True
 
-    def others(self) -> int:
-        """Return how many processes besides the runner are alive in its sandbox."""
+    def others(self, *, alone: bool) -> int:
+        """Return how many processes besides the runner are alive in its sandbox.
+
+        Without a PID namespace, orphans can be told apart from another program's only when this one runs `alone`.
+        """
         inside = descendants.below(self.pid)
+        if not self.holder and alone:
+            inside |= self._reaper.strays()
         if self.holder:
             inside |= descendants.in_namespace_of(self.holder) - {self.holder, self.pid}
         return len(inside)

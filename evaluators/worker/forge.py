@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evaluators.worker import wire
+from evaluators.worker import descendants, wire
 from evaluators.worker.child import Child
 from evaluators.worker.failure import HarnessFault
 from evaluators.worker.sandbox import Plan
@@ -131,6 +131,14 @@ class Forge:
         while identity not in self._ended or identity not in self._exits:
             if not self._collect(deadline):
                 raise HarnessFault("a confined process does not end")
+
+    def strays(self) -> set[int]:
+        """Return the processes that descend from some confined process but from none that still runs."""
+        known = {child.pid for child in self._children}
+        found = descendants.below(self._process.pid) - known
+        for pid in known:
+            found -= descendants.below(pid)
+        return found
 
     def abandon(self) -> None:
         """Kill the zygote and every confined process at once, from any thread, while others may be using them."""

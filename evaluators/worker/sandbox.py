@@ -97,8 +97,11 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
         if _allowed(lambda: _mount_private(plan)):
             active.append("private_mounts")
     os.chdir(plan.work)
-    if os.geteuid() == 0 and _become_nobody(plan):
-        active.append("unprivileged_user")
+    if os.geteuid() == 0:
+        if _become_nobody(plan):
+            active.append("unprivileged_user")
+        else:
+            os.chown(plan.work, 0, 0)
     syscalls.die_with_parent(parent)
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     if _allowed(syscalls.drop_capabilities):
@@ -187,13 +190,14 @@ def _become_nobody(plan: Plan) -> bool:
     """Become uid 65534, unless that user could not reach what the process needs."""
     needed = [path for path in plan.readable if os.path.isdir(path)]
     if any(_closed_ancestor(os.path.realpath(path)) for path in (plan.work, *needed)):
-        os.chown(plan.work, os.geteuid(), os.getegid())
         return False
     try:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    except PermissionError:
-        os.chown(plan.work, os.geteuid(), os.getegid())
+    except OSError as error:
+        # A user namespace that maps a single user has no other one to become.
+        if not syscalls.is_refusal(error):
+            raise
         return False
     return True

@@ -267,7 +267,7 @@ class _Estimate:
         now = descendants.descriptors(session.child.pid)
         if opened is not None and now is not None:
             times.descriptors[place] = max(times.descriptors.get(place, 0), now - opened)
-        others = session.child.others()
+        others = session.child.others(alone=False)
         if others and not self._entrants[place].trusted and rules.CHILDREN not in self._off:
             message = f"{others} more processes were running while it was timed"
             raise EntrantFailure(place, integrity(rules.CHILDREN, message))

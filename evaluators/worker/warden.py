@@ -39,10 +39,10 @@ def new_namespace(warden: socket.socket, lifeline: int) -> int:
 
 
 def _serve(sock: socket.socket) -> None:
+    sock.recv(1)
     if not _can_make():
         sock.send(b"n")
         return
-    sock.recv(1)
     sock.send(b"y")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:

@@ -45,6 +45,8 @@ class Cheat:
     effort: Effort = "check"
     without_rules: Status | None = None
     """What becomes of it when no integrity rule is applied; None: not looked at."""
+    layer: str | None = None
+    """The sandbox layer without which it ends otherwise (never in a pass)."""
 
 
 def py(text: str) -> Solution:
@@ -448,6 +450,7 @@ CHEATS: dict[str, Cheat] = {
         """),
         Status.CRASHED,
         words="SIGKILL",
+        layer="pid_namespace",
     ),
     "C44 daemon left behind": Cheat(
         py("""
@@ -578,6 +581,9 @@ CHEATS: dict[str, Cheat] = {
 async def test_cheat_is_stopped_by_the_named_rule(evaluator: LocalEvaluator, name: str) -> None:
     cheat = CHEATS[name]
     result = await evaluator.evaluate(tiny.softmax(), cheat.program, cheat.effort)
+    if cheat.layer is not None and cheat.layer not in (await evaluator.environment()).sandbox:
+        assert not result.passed
+        return
     assert (result.status, result.rule) == (cheat.status, cheat.rule), result.message
     assert cheat.words in result.message
     assert result.objective is None
