@@ -14,7 +14,7 @@ Source: additive (ANOVA) kernels, Duvenaud et al. 2011, cut after pairs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import erf, exp, pi, sqrt
+from math import erf, exp, hypot, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,14 @@ class Prior:
     """Share of the variance that pairs of values account for (r above)."""
     nugget: float = 1e-3
     """Variance, in squared units, of what neither effects nor pairs explain."""
-    single_failure: float = 3.0
+    single_failure: float = 10.0
     """How much likelier a failure is due to one value than to one pair of values."""
+    repeated_failure: float = 10.0
+    """How much likelier a suspect gets with every further failure that has it."""
+    surprise_share: float = 0.01
+    """Probability that a pair of values that no passing program has holds a surprise, beyond the normal effects."""
+    surprise: float = 0.25
+    """Standard deviation of the logarithm of what a surprise changes."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,16 @@ class Outlook:
     """Standard deviation of the same."""
     works: float
     """Probability that it passes."""
+    surprised: float = 0.0
+    """Probability that it holds a surprise."""
+    surprise: float = 0.0
+    """Standard deviation of the logarithm of what a surprise changes."""
 
     def improvement(self, best: float) -> float:
         """Return the expected improvement of the log gain on `best`, failures counted as none."""
-        z = (self.mean - best) / self.deviation
-        return self.works * self.deviation * (z * _cumulative(z) + exp(-z * z / 2) / sqrt(2 * pi))
+        usual = _improvement(self.mean - best, self.deviation)
+        odd = _improvement(self.mean - best, hypot(self.deviation, self.surprise))
+        return self.works * ((1 - self.surprised) * usual + self.surprised * odd)
 
     def chance(self, best: float) -> float:
         """Return the probability that it passes and beats `best`."""
@@ -90,12 +101,19 @@ class KnobModel:
         own = self._kernel(np.full(len(candidates), len(self._names)))
         left = own - np.sum((cross @ self._precision) * cross, axis=1)
         deviation = np.sqrt(self._scale * np.maximum(left, self._prior.nugget))
-        rows = zip(cross @ self._weights, deviation, self._works(codes), strict=True)
-        return [Outlook(float(mean), float(spread), float(works)) for mean, spread, works in rows]
+        rows = zip(cross @ self._weights, deviation, self._works(codes), self._surprised(codes), strict=True)
+        return [
+            Outlook(float(mean), float(spread), float(works), float(surprised), self._prior.surprise)
+            for mean, spread, works, surprised in rows
+        ]
 
     @cached_property
     def _known(self) -> NDArray[np.int64]:
         return self._encode([item.settings for item in self._passed])
+
+    @cached_property
+    def _failures(self) -> NDArray[np.int64]:
+        return self._encode([item.settings for item in self._failed])
 
     @cached_property
     def _measured(self) -> Floats:
@@ -134,6 +152,12 @@ class KnobModel:
     def _code(self, name: str, value: str) -> int:
         return self._codes.setdefault((name, value), len(self._codes))
 
+    def _surprised(self, codes: NDArray[np.int64]) -> Floats:
+        """Probability that each program has at least one pair of values that surprises."""
+        unseen = ~np.isin(_pairs(codes, len(self._codes)), _pairs(self._known, len(self._codes)))
+        surprised: Floats = 1 - (1 - self._prior.surprise_share) ** unseen.sum(axis=1)
+        return surprised
+
     def _works(self, codes: NDArray[np.int64]) -> Floats:
         """Probability that each program passes.
 
@@ -141,7 +165,7 @@ class KnobModel:
         blame as far as it has those values.
         """
         works = np.ones(len(codes))
-        for failed in self._encode([item.settings for item in self._failed]):
+        for failed in self._failures:
             blame = self._blame(failed)
             total = blame.sum()
             if total > 0:
@@ -150,12 +174,33 @@ class KnobModel:
         return works
 
     def _blame(self, failed: NDArray[np.int64]) -> Floats:
-        """Weights of the suspects: values on the diagonal, pairs above it."""
-        same = (self._known == failed).astype(np.int64)
-        innocent = (same.T @ same) > 0
+        """Weights of a failure's suspects: values on the diagonal, pairs above it.
+
+        What is in several failures explains them all at once, which makes it so much likelier for each.
+        """
         knobs = len(failed)
-        weights = np.triu(np.ones((knobs, knobs)), 1) + self._prior.single_failure * np.eye(knobs)
-        return np.where(innocent, 0.0, weights)
+        weights = np.triu(np.ones((knobs, knobs)), 1) + (self._prior.single_failure - 1) * np.eye(knobs)
+        failures = np.minimum(_together(self._failures, failed), 7)
+        explained = self._prior.repeated_failure ** (failures - 1.0)
+        return np.where(_together(self._known, failed) > 0, 0.0, weights * explained)
+
+
+def _together(programs: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many programs have each pair of `values` (on the diagonal: each value): [knobs, knobs]."""
+    same = (programs == values).astype(np.int64)
+    counts: NDArray[np.int64] = same.T @ same
+    return counts
+
+
+def _pairs(codes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return a number for every pair of values of each program: [programs, pairs of knobs]."""
+    first, second = np.triu_indices(codes.shape[1], 1)
+    return codes[:, first] * count + codes[:, second]
+
+
+def _improvement(ahead: float, deviation: float) -> float:
+    z = ahead / deviation
+    return deviation * (z * _cumulative(z) + exp(-z * z / 2) / sqrt(2 * pi))
 
 
 def _cumulative(z: float) -> float:
