@@ -162,6 +162,11 @@ class Ledger:
         """Return the thread's entries in the order of their keys."""
         return await self._database.run(partial(read_entries, where="thread = ?", values=(thread,)))
 
+    async def of_round(self, thread: str, round: int, role: str) -> list[Entry]:
+        """Return the entries of one role in one round of the thread, in the order of their keys."""
+        where = "thread = ? AND round = ? AND role = ?"
+        return await self._database.run(partial(read_entries, where=where, values=(thread, round, role)))
+
     async def unfinished(self, thread: str) -> list[Entry]:
         """Return the entries with calls of unknown spend: begun, and interrupted before their result."""
         return [entry for entry in await self.entries(thread) if entry.unknown]

@@ -114,6 +114,7 @@ def _drawing(route: Callable[[SearchState], str]) -> Callable[[SearchState], str
                     cycle=cycles[cycle],
                     sample=number,
                     attempts=state["attempts"],
+                    spend={**state["spend"], "by": {}},
                 ),
             )
             for cycle, number in state["draws"]

@@ -87,6 +87,7 @@ async def _hold(
             await threads.configure(thread.uuid, await means.save(config.model_dump(mode="json")))
         current = await threads.find(thread.uuid)
         means.put_in_force(thread.uuid, current.config)
+        means.lap(thread.uuid)
         listen({"event": "thread", "thread": thread.name, "uuid": thread.uuid, "task": thread.task})
         status, state = await _drive(means, current, given, listen)
         stop = state.get("stop")

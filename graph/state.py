@@ -127,6 +127,8 @@ class Sample(TypedDict):
     cycle: dict[str, Any]
     sample: int
     attempts: Log
+    spend: Spend
+    """What was spent before the round; `by` is left out."""
 
 
 class Candidate(TypedDict):

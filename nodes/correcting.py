@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from nodes.models.asking import ask_paid
+from nodes.models.asking import ask_paid, refused_by_budget
 from nodes.models.chat import Chat, ChatReply, ChatRequest, Finish, Message
 from nodes.paid import PaidCalls
 
@@ -37,6 +37,8 @@ class Asked(Generic[T]):
     """What the last reply was read as; None when no reply could be used."""
     refusals: tuple[Refusal, ...] = field(default=())
     """Why each reply before it was refused, in order."""
+    stopped: str = ""
+    """The budget that is used up, when that ended the corrective turns."""
 
     @property
     def told(self) -> str:
@@ -45,7 +47,9 @@ class Asked(Generic[T]):
             return ""
         count = len(self.refusals)
         last = "; ".join(self.refusals[-1].errors)
-        return _bounded(f"{count} {'reply' if count == 1 else 'replies'} refused; the last: {last}", _LONGEST_TOLD)
+        stopped = f"not asked again ({self.stopped}); " if self.stopped else ""
+        replies = "reply" if count == 1 else "replies"
+        return _bounded(f"{count} {replies} refused; {stopped}the last: {last}", _LONGEST_TOLD)
 
 
 async def ask_until_usable(
@@ -56,7 +60,9 @@ async def ask_until_usable(
     read: Callable[[ChatReply, int], T | Refusal],
     correct: Callable[[Refusal, int], str],
 ) -> Asked[T]:
-    """Ask, and ask again with what was wrong, at most `corrections` times. Every call is paid for through the ledger.
+    """Ask, and ask again with what was wrong, at most `corrections` times and only while the budgets last.
+
+    Every call is paid for through the ledger.
 
     Args:
         chat: whom to ask.
@@ -79,6 +85,11 @@ async def ask_until_usable(
         refusals.append(_told(found, reply))
         if left:
             request = _corrected(request, reply, correct(refusals[-1], left - 1), turn + 1)
+            stopped = await refused_by_budget(calls, request, turn + 1)
+            if stopped:
+                # The last reply may do: readers ask less of one after which nothing comes.
+                last = await asyncio.to_thread(read, reply, 0)
+                return Asked(None if isinstance(last, Refusal) else last, tuple(refusals), stopped)
     return Asked(None, tuple(refusals))
 
 

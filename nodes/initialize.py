@@ -38,7 +38,9 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
     evidence, incumbent = await _standing(services, task, seed, verdict)
     model = WorldModel(goal=task.objective.goal)
     model = model if evidence is None else plant(model, evidence)
+    spend = add_calls(no_spend(), "seed", judging.spent)
     planning = services.calls(thread, 0)
+    planning.purse = services.purse(config, spend, thread, 0, "planner")
     stop = _nothing_to_start_from(config, seed, verdict)
     proposal: Proposal | None = None
     if stop is None:
@@ -46,7 +48,6 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
         proposal = await services.make_planner(config).initialize(view, planning)
     batch = EditBatch(origin="planner") if proposal is None else proposal.batch
     committed = await commit(services, model, batch, empty_log(), 0, "" if proposal is None else proposal.note, tell)
-    spend = add_calls(add_calls(no_spend(), "seed", judging.spent), "planner", planning.spent)
     return {
         "schema_version": SCHEMA_VERSION,
         "round": 0,
@@ -60,7 +61,7 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
         "incumbent": incumbent,
         "baseline": None if verdict is None else baseline_of(verdict),
         "environment": environment,
-        "spend": spend,
+        "spend": add_calls(spend, "planner", planning.spent),
         "attempts": empty_log(),
         "edits": committed.log,
         "stop": stop,

@@ -15,6 +15,7 @@ async def instantiate_program(services: Services, sample: Sample, thread: str, t
     model = await services.tree(sample["tree"])
     cycle = Cycle.model_validate(sample["cycle"])
     calls = services.calls(thread, sample["round"], cycle.id, sample["sample"])
+    calls.purse = services.purse(config, sample["spend"], thread, sample["round"], "coder")
     request = CodeRequest(
         task=task,
         language=language_of(config, task),

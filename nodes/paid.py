@@ -7,6 +7,7 @@ from typing import Any
 from checkpoints.blobs import BlobStore
 from checkpoints.ledger import Ledger, LedgerKey, once
 from evaluators.digest import digest_json
+from nodes.purse import Purse
 
 Call = Callable[[], Awaitable[tuple[Any, dict[str, Any]]]]
 
@@ -23,13 +24,12 @@ class PaidCalls:
     sample: int = 0
     spent: list[dict[str, Any]] = field(default_factory=list)
     """Spend of each call made or found, in order."""
+    purse: Purse | None = None
+    """What is left to spend; None: nobody looks."""
 
-    async def once(self, role: str, request: Any, call: Call, turn: int = 0) -> Any:
-        """Return the JSON result of `call`, from the ledger when this very request was paid for before.
-
-        `request` is the JSON that identifies the call. `call` returns (result, spend), both JSON.
-        """
-        key = LedgerKey(
+    def key(self, role: str, request: Any, turn: int = 0) -> LedgerKey:
+        """Return what tells a call at this place from every other; `request` is the JSON that identifies it."""
+        return LedgerKey(
             thread=self.thread,
             round=self.round,
             cycle=self.cycle,
@@ -38,6 +38,12 @@ class PaidCalls:
             turn=turn,
             request=digest_json(request),
         )
-        result, spend, _ = await once(self.ledger, self.blobs, key, call)
+
+    async def once(self, role: str, request: Any, call: Call, turn: int = 0) -> Any:
+        """Return the JSON result of `call`, from the ledger when this very request was paid for before.
+
+        `request` is the JSON that identifies the call. `call` returns (result, spend), both JSON.
+        """
+        result, spend, _ = await once(self.ledger, self.blobs, self.key(role, request, turn), call)
         self.spent.append(spend)
         return result

@@ -15,12 +15,13 @@ from evaluators.objective import Record
 from evaluators.solution import Language, Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
-from graph.state import Log, Stop, TaskRef, TreeRef
+from graph.state import Log, Spend, Stop, TaskRef, TreeRef
 from graph.world_model import WorldModel
 from nodes.coder import Coder
 from nodes.novelty import NoveltyIndex
 from nodes.paid import PaidCalls
 from nodes.planner import Planner
+from nodes.purse import Purse
 from nodes.trees import TreeStore
 
 R = TypeVar("R", bound=Record)
@@ -170,12 +171,21 @@ class Services:
         """Return the paid calls of one place in a search."""
         return PaidCalls(self.home.ledger, self.home.blobs, thread, round_, cycle, sample)
 
+    def purse(self, config: SearchConfig, before: Spend, thread: str, round_: int, role: str) -> Purse:
+        """Return what a role has left to spend in a round; `before` is the state's spend."""
+        return Purse(config, before, self.home.ledger, thread, round_, role, lambda: self.elapsed_s(thread))
+
     def lap(self, thread: str) -> float:
         """Return the seconds since the last lap of this thread in this process: 0 for the first."""
         now = time.monotonic()
         before = self._laps.get(thread, now)
         self._laps[thread] = now
         return now - before
+
+    def elapsed_s(self, thread: str) -> float:
+        """Return the seconds since the last lap of this thread, without beginning another."""
+        now = time.monotonic()
+        return now - self._laps.get(thread, now)
 
 
 def language_of(config: SearchConfig, task: Task) -> Language:

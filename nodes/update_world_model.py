@@ -8,7 +8,7 @@ from graph.calibration import calibrate
 from graph.config import SearchConfig
 from graph.cycles import Cycle, Result, evidence_of
 from graph.state import SearchState
-from graph.stopping import room
+from graph.stopping import budget_spent, room
 from graph.transitions import settle
 from graph.world_model import WorldModel
 from nodes.accounts import add_calls
@@ -23,7 +23,10 @@ async def update_world_model(services: Services, state: SearchState, thread: str
     config = await services.config(thread, state["config"])
     model = await services.tree(state["tree"])
     cycles = [Cycle.model_validate(cycle) for cycle in state["cycles"]]
-    stopping = state["stop"] is not None
+    # A budget may have been lowered since the round was folded.
+    wall_s = state["spend"]["wall_s"] + services.elapsed_s(thread)
+    stop = state["stop"] or budget_spent(config, {**state["spend"], "wall_s": wall_s})
+    stopping = stop is not None
     done = [cycle for cycle in cycles if cycle.ended or stopping]
     for cycle in done:
         evidence = evidence_of(cycle, state["round"], model.goal)
@@ -31,6 +34,7 @@ async def update_world_model(services: Services, state: SearchState, thread: str
         node = model.node(cycle.node)
         tell("settled", cycle=cycle.id, node=node.id, status=node.status, gain=evidence.gain, ended=cycle.ended)
     calls = services.calls(thread, state["round"])
+    calls.purse = services.purse(config, state["spend"], thread, state["round"], "planner")
     committed = Committed(model, state["edits"], True, ())
     if done and not stopping and not config.frozen_world_model:
         task = await services.task(state["task"])
@@ -44,6 +48,7 @@ async def update_world_model(services: Services, state: SearchState, thread: str
         "edits": committed.log,
         "spend": add_calls(state["spend"], "planner", calls.spent),
         "draws": [],
+        "stop": stop,
     }
 
 

@@ -33,8 +33,7 @@ async def ask_paid(chat: Chat, calls: PaidCalls, request: ChatRequest, turn: int
         StoreError: the ledger failed.
         langgraph.errors.GraphInterrupt: a person is asked, and has not answered yet. Nothing is recorded then.
     """
-    place = {"round": calls.round, "cycle": calls.cycle, "sample": calls.sample, "turn": turn}
-    asked = ChatRequest.model_validate({**dict(request), **place})
+    asked = _placed(calls, request, turn)
     if isinstance(chat, ScheduledChat):
         chat = chat.at(asked.round)
     answered = await _answered(chat, calls, asked) if isinstance(chat, ManualChat) else None
@@ -47,9 +46,28 @@ async def ask_paid(chat: Chat, calls: PaidCalls, request: ChatRequest, turn: int
     return ChatRecord.model_validate(result).reply
 
 
+async def refused_by_budget(calls: PaidCalls, request: ChatRequest, turn: int) -> str:
+    """Return which budget forbids asking `request` now; empty when none does or its reply is paid for already.
+
+    Arguments and errors are those of `ask_paid`.
+    """
+    reason = "" if calls.purse is None else await calls.purse.empty()
+    if not reason:
+        return ""
+    # A node that runs again must find what it was allowed before the budget was used up.
+    asked = _placed(calls, request, turn)
+    known = await calls.ledger.find(calls.key(asked.role, asked.model_dump(mode="json"), turn))
+    return reason if known is None or known.result is None else ""
+
+
 def spend_of(reply: ChatReply) -> dict[str, Any]:
     """Return what a reply cost, as accounts add it up: unknown tokens are left out, an unknown price is None."""
     return {"model": reply.model, **reply.usage.model_dump(exclude_none=True), "usd": reply.usd}
+
+
+def _placed(calls: PaidCalls, request: ChatRequest, turn: int) -> ChatRequest:
+    place = {"round": calls.round, "cycle": calls.cycle, "sample": calls.sample, "turn": turn}
+    return ChatRequest.model_validate({**dict(request), **place})
 
 
 async def _answered(chat: ManualChat, calls: PaidCalls, asked: ChatRequest) -> ChatReply | None:

@@ -95,7 +95,8 @@ def test_a_home_that_cannot_be_written_can_be_looked_at(read_only: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "arguments", [["show"], ["list"], ["answer"], ["tree"], ["tree", "--json"], ["tasks"], ["--help"], ["run", "--help"]]
+    "arguments",
+    [["show"], ["list"], ["answer"], ["tree"], ["tree", "--json"], ["tasks"], ["--help"], ["run", "--help"]],
 )
 def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: list[str]) -> None:
     code = (
