@@ -59,7 +59,12 @@ def find_price(provider: str, model: str) -> Price | None:
 def price_usd(provider: str, model: str, usage: Usage) -> float | None:
     """Return the price of one call in US dollars, None when the model's price or its tokens are unknown."""
     price = find_price(provider, model)
-    if price is None or usage.input_tokens is None or usage.output_tokens is None:
+    return None if price is None else cost_usd(price, usage)
+
+
+def cost_usd(price: Price, usage: Usage) -> float | None:
+    """Return what one call costs at a price in US dollars, None when its tokens are unknown."""
+    if usage.input_tokens is None or usage.output_tokens is None:
         return None
     beyond = price.long is not None and price.long_from is not None and usage.input_tokens > price.long_from
     rates: Rates = price.long if beyond and price.long is not None else price

@@ -37,6 +37,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     target: Annotated[float | None, typer.Option(help="Stop when the best reaches this figure.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the search's random choices.")] = None,
     no_seed_program: Annotated[bool, typer.Option("--no-seed-program", help="Start from nothing.")] = False,
+    quote: Annotated[
+        bool, typer.Option("--quote", help="Estimate calls, tokens and price, and end without asking a model.")
+    ] = False,
     require: Require = None,
     record: RecordFile = None,
     json: AsJson = False,
@@ -69,6 +72,13 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     everything = {**({} if config is None else load_options(config)), **_parsed(options), **flags}
     chosen = resolve(preset, everything)
     problem = resolve_task(chosen.task)
+    if quote:
+        from graph.cli.quoting import show_quote
+        from graph.cli.screen import Screen
+        from graph.wiring import Backends
+
+        Backends().check(chosen)
+        return show_quote(Screen(json), chosen, problem)
     # LangGraph takes a second to load: after what is most often typed wrong has been checked.
     from graph.cli.session import Session
 
