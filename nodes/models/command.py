@@ -11,6 +11,7 @@ import shlex
 import signal
 import time
 from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
 
 from evaluators.errors import UsageError
 from nodes.models.chat import ChatReply, ChatRequest
@@ -19,6 +20,8 @@ from nodes.models.options import ModelOptions
 from nodes.models.question import ManualQuestion
 
 LARGEST_REPLY_BYTES = 16 * 2**20
+GRACE_S = 5.0
+"""How long to wait for the pipes of a command that was killed."""
 _SPEAKERS = {"assistant": "Your earlier reply", "user": "What was wrong with it"}
 
 
@@ -83,9 +86,11 @@ def as_text(request: ChatRequest | ManualQuestion) -> str:
 
 async def _converse(process: Process, question: bytes) -> tuple[str, str]:
     """Return what the command writes on its two outputs until it closes them and ends."""
-    _, answer, complaint, _ = await asyncio.gather(
-        _write(process, question), _read(process.stdout), _read(process.stderr), process.wait()
+    answer, complaint, _, _ = await asyncio.gather(
+        _read(process, process.stdout), _read(process, process.stderr), _write(process, question), process.wait()
     )
+    if max(len(answer), len(complaint)) > LARGEST_REPLY_BYTES:
+        raise _TooMuch(f"wrote more than {LARGEST_REPLY_BYTES // 2**20} MiB")
     return answer.decode("utf-8", "replace"), complaint.decode("utf-8", "replace")
 
 
@@ -102,22 +107,36 @@ async def _write(process: Process, question: bytes) -> None:
         pipe.close()
 
 
-async def _read(pipe: asyncio.StreamReader | None) -> bytes:
+async def _read(process: Process, pipe: asyncio.StreamReader | None) -> bytes:
+    """Return what comes out of a pipe; a command that writes too much is killed, and the rest is dropped."""
     data = bytearray()
     while pipe is not None and (block := await pipe.read(2**16)):
-        data += block
+        if len(data) <= LARGEST_REPLY_BYTES:
+            data += block
         if len(data) > LARGEST_REPLY_BYTES:
-            raise _TooMuch(f"wrote more than {LARGEST_REPLY_BYTES // 2**20} MiB")
+            _kill(process)
     return bytes(data)
 
 
-async def _end(process: Process) -> None:
-    """Kill whatever is left of the command's process group, and collect it."""
-    try:
+def _kill(process: Process) -> None:
+    """Kill whatever is left of the command's process group."""
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    await process.wait()
+
+
+async def _end(process: Process) -> None:
+    """Kill the command's process group, and collect it."""
+    _kill(process)
+    # asyncio closes a pipe that is full only when it is read, and waits for its pipes before it has a process ended.
+    # A child that has left the group may hold them open for ever.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            await asyncio.gather(_drop(process.stdout), _drop(process.stderr), process.wait())
+
+
+async def _drop(pipe: asyncio.StreamReader | None) -> None:
+    while pipe is not None and await pipe.read(2**16):
+        pass
 
 
 def _ending(code: int) -> str:
