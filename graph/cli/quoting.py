@@ -1,5 +1,7 @@
 """`run --quote`: what the search may cost, without asking a model or beginning a run."""
 
+from collections.abc import Sequence
+
 from evaluators.task import Task
 from graph.cli.codes import DONE
 from graph.cli.screen import Screen
@@ -18,7 +20,7 @@ _FREE = ("manual", "cassette")
 def show_quote(screen: Screen, config: SearchConfig, task: Task) -> int:
     """Show the estimate and return the exit code. Raises UsageError when a prompt cannot be rendered."""
     models: dict[Role, str] = {"planner": config.planner, "coder": config.coder}
-    roles = {
+    roles: dict[Role, tuple[Prompts, Sequence[Asked]]] = {
         role: (_prompts(task, config, role), [_stage(stage.spec, stage.last) for stage in parse_schedule(spec)])
         for role, spec in models.items()
         if spec.partition(":")[0] not in ("offline", "scripted", "script")
