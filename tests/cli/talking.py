@@ -1,0 +1,68 @@
+"""Planner and coder as small commands for `exec:`, and what a person would reply instead of them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+_COUNT = """#!{python}
+import json, pathlib, sys
+sys.stdin.read()
+asked = pathlib.Path(sys.argv[0] + ".asked")
+number = len(asked.read_text()) if asked.exists() else 0
+asked.write_text("." * (number + 1))
+"""
+_PLANNER = """
+titles = ["Tile", "Unroll", "Fuse"] if number == 0 else ["Intent %d" % number]
+edits = [
+    {"kind": "insert", "parent": "root", "title": title, "description": "Do it.", "priority": 0.9 - at / 10,
+     "predicted_gain": 1.5, "confidence": 0.5}
+    for at, title in enumerate(titles)
+]
+print(json.dumps({"reason": "so", "summary": "known so far", "edits": edits}))
+"""
+_CODER = """
+mark = marks[number % len(marks)]
+if mark is None:
+    print("I would rather not.")
+else:
+    print("```cpp\\n// scripted: %s\\nint a%d;\\nextern \\"C\\" void scripted() {}\\n```" % (mark, number))
+"""
+
+
+def executable(path: Path, text: str) -> str:
+    """Write a command and return the string that names it as a model."""
+    path.write_text(text)
+    path.chmod(0o700)
+    return f"exec:./{path.name}"
+
+
+def planner(folder: Path, name: str = "planner.py") -> str:
+    """A planner that inserts three intents, then one more whenever it is asked."""
+    return executable(folder / name, _COUNT.replace("{python}", sys.executable) + _PLANNER)
+
+
+def coder(folder: Path, *marks: str | None, name: str = "coder.py") -> str:
+    """A coder of programs for the scripted evaluator, in turn; None: a reply that holds none."""
+    return executable(folder / name, _COUNT.replace("{python}", sys.executable) + f"marks = {marks!r}\n" + _CODER)
+
+
+def asked(folder: Path, name: str) -> int:
+    """How often a command was asked."""
+    file = folder / f"{name}.asked"
+    return len(file.read_text()) if file.exists() else 0
+
+
+def plan(*titles: str) -> str:
+    """A planner's reply."""
+    edits: list[dict[str, Any]] = [
+        {"kind": "insert", "parent": "root", "title": title, "description": "Do it.", "priority": 0.9 - at / 10,
+         "predicted_gain": 1.5, "confidence": 0.5}
+        for at, title in enumerate(titles)
+    ]  # fmt: skip
+    return json.dumps({"reason": "so", "summary": "known so far", "edits": edits})
+
+
+def program(mark: str, number: int) -> str:
+    """A coder's reply: a program for the scripted evaluator."""
+    return f'```cpp\n// scripted: {mark}\nint a{number};\nextern "C" void scripted() {{}}\n```\n'
