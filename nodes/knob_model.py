@@ -8,7 +8,8 @@ m(s, t) have the same value in the settings s and t, the covariance of two progr
 
 so that turning one knob changes the logarithm by a standard deviation of 1 unit, and pairs account for the share r of
 that variance. The unit is learnt: its prior `spread` weighs as much as `spread_weight` measurements.
-Source: additive (ANOVA) kernels, Duvenaud et al. 2011, cut after pairs.
+Source: additive (ANOVA) kernels, Duvenaud et al. 2011, cut after pairs. Beside the normal effects, every pair of values
+that no passing program has holds a large surprise with a small probability: values that gain only together exist.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,7 @@ class Prior:
     """How much likelier a suspect gets with every further failure that has it."""
     surprise_share: float = 0.01
     """Probability that a pair of values that no passing program has holds a surprise, beyond the normal effects."""
-    surprise: float = 0.25
+    surprise: float = 0.5
     """Standard deviation of the logarithm of what a surprise changes."""
 
 
@@ -200,7 +201,8 @@ def _pairs(codes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 def _improvement(ahead: float, deviation: float) -> float:
     z = ahead / deviation
-    return deviation * (z * _cumulative(z) + exp(-z * z / 2) / sqrt(2 * pi))
+    # Far behind, the two terms cancel to rounding errors, which may be negative.
+    return deviation * max(z * _cumulative(z) + exp(-z * z / 2) / sqrt(2 * pi), 0.0)
 
 
 def _cumulative(z: float) -> float:

@@ -2,7 +2,7 @@
 
 Every revision fits nodes/knob_model.py to all that the tree knows and gives each open node the priority
 
-    V = 1 - exp(-I / 0.05)      I: expected improvement of the log objective on the best program so far, failures 0
+    V = 1 - exp(-sqrt(I / 0.05))    I: expected improvement of the log objective on the best program, 0 for failures
 
 so that argmax V works on what promises most: mostly the changes that gained elsewhere, on the best program, but also
 what is uncertain, since interactions may turn a change that lost. New intents go under programs that beat their
