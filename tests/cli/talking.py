@@ -15,8 +15,8 @@ asked.write_text("." * (number + 1))
 _PLANNER = """
 titles = ["Tile", "Unroll", "Fuse"] if number == 0 else ["Intent %d" % number]
 edits = [
-    {"kind": "insert", "parent": "root", "title": title, "description": "Do it.", "priority": 0.9 - at / 10,
-     "predicted_gain": 1.5, "confidence": 0.5}
+    {"kind": "insert", "parent": "root", "title": title, "description": "Do it.", "predicted_gain": 1.5,
+     "confidence": 0.5, "priority": 0.3 if number else 0.9 - at / 10}
     for at, title in enumerate(titles)
 ]
 print(json.dumps({"reason": "so", "summary": "known so far", "edits": edits}))
@@ -26,7 +26,8 @@ mark = marks[number % len(marks)]
 if mark is None:
     print("I would rather not.")
 else:
-    print("```cpp\\n// scripted: %s\\nint a%d;\\nextern \\"C\\" void scripted() {}\\n```" % (mark, number))
+    name = pathlib.Path(sys.argv[0]).stem
+    print("```cpp\\n// scripted: %s\\nint %s_%d;\\nextern \\"C\\" void scripted() {}\\n```" % (mark, name, number))
 """
 
 
