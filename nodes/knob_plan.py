@@ -39,7 +39,8 @@ class Tuning:
     bases: int = 3
     """How many programs new intents may go under, the best first."""
     together: int = 2
-    """Most knobs turned at once around a base (the climb may turn more)."""
+    """Most knobs that one intent turns. More at once would find good programs sooner, but such an intent could not be
+    read, and its result would say nothing of any one change."""
     losses: int = 2
     """Parents under which a change must have lost before it may leave the search."""
     last_chance: float = 0.02
@@ -175,8 +176,6 @@ class KnobPlan:
         for centre in centres:
             for settings in _around(centre.settings, self.knobs(centre), together):
                 found.setdefault(combination(settings), settings)
-        for settings in self._climb() if together > 1 else ():
-            found.setdefault(combination(settings), settings)
         new = [settings for key, settings in found.items() if key not in exists]
         for settings, outlook in zip(new, self._model.outlooks(new), strict=True):
             base = min(bases, key=lambda item: len(_changes(item.settings, settings)))
@@ -191,18 +190,6 @@ class KnobPlan:
         if self._view.config.flat:
             return [self.seed]
         return [item for item in self._standings if item.improved or item is self.best][: self._tuning.bases]
-
-    def _climb(self) -> Iterator[Settings]:
-        """Yield the settings on a greedy climb of the expected improvement from the best program, knob by knob."""
-        settings, value = dict(self.best.settings), 0.0
-        for _ in range(2 * len(settings)):
-            steps = list(_around(settings, self.knobs(self.best), 1))
-            values = [round(item.improvement(self.best.log_gain), 9) for item in self._model.outlooks(steps)]
-            if max(values, default=0.0) <= value:
-                return
-            value = max(values)
-            settings = dict(steps[values.index(value)])
-            yield settings
 
     def _against(self, changes: Settings, outlook: Outlook) -> str:
         """Return what speaks against trying the changes at all, empty when nothing does."""

@@ -6,7 +6,7 @@ Every revision fits nodes/knob_model.py to all that the tree knows and gives eac
 
 so that argmax V works on what promises most: mostly the changes that gained elsewhere, on the best program, but also
 what is uncertain, since interactions may turn a change that lost. New intents go under programs that beat their
-parents: one knob turned, or several at once where that promises more. A change that lost under two parents leaves the
+parents: one knob turned, or two at once where that promises more. A change that lost under two parents leaves the
 search, but for combinations that still have a chance. No combination of settings is ever proposed twice.
 """
 
