@@ -5,6 +5,7 @@ import io
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated, NoReturn
 
@@ -14,6 +15,7 @@ from typer.exceptions import TyperException
 from evaluators.errors import KsearchError, UsageError
 from graph.cli import answering, checking, evaluating, exporting, looking, prompting, running, showing_tasks
 from graph.cli.codes import DONE, FAILED, USAGE
+from graph.cli.env_file import load_env
 from graph.cli.options import Invocation
 from graph.cli.screen import complain
 
@@ -66,6 +68,7 @@ def main() -> NoReturn:
 
 def _call(invocation: Invocation) -> int:
     try:
+        load_env(Path(".env"))
         result = typer.main.get_command(app)(prog_name="ksearch", standalone_mode=False, obj=invocation)
     except TyperException as error:
         words = " ".join(error.format_message().split()).rstrip(".")

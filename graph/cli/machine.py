@@ -80,10 +80,12 @@ def gpus() -> tuple[str, ...]:
 
 def key_place(name: str, file: Path) -> str:
     """Return where a key is set: `environment`, the name of `file`, or nowhere (empty). Its value is not kept."""
-    if os.environ.get(name):
-        return "environment"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    return file.name if re.search(rf"^\s*(?:export\s+)?{name}\s*=\s*[^\s#]", text, re.MULTILINE) else ""
+    found = re.search(rf"^\s*(?:export\s+)?{name}\s*=\s*([^\s#]+)", text, re.MULTILINE)
+    # What the file says is in our environment by now, unless it was there before.
+    if os.environ.get(name) and (found is None or os.environ[name] != found[1].strip("\"'")):
+        return "environment"
+    return "" if found is None else file.name
 
 
 def home_problem(home: Path) -> str:

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from evaluators.errors import UsageError
+from graph.cli.env_file import load_env
 from tests.cli.conftest import Done, command, environment
 from tests.cli.talking import plan, program
 from tests.wire.stub import Answer, Stub, completion
@@ -90,6 +93,44 @@ async def test_a_key_is_sent_to_the_provider_and_is_written_nowhere(tmp_path: Pa
     spend = show.json["spend"]
     assert spend["cached_share"] == pytest.approx(1024 / 1200)
     assert spend["usd"] > 0
+
+
+async def test_a_key_in_a_file_is_used_unless_the_environment_has_one(tmp_path: Path, stub: Stub) -> None:
+    stub.will(completion("no plan"))
+    lines = [
+        "OPENAI_API_KEY='sk-from-the-file-0123456789'",
+        "OPENAI_BASE_URL=http://127.0.0.1:9/v1",
+        "KSEARCH_HOME=runs",
+    ]
+    (tmp_path / ".env").write_text("\n".join(lines))
+    models = ("--planner", "openai:gpt-5.2", "--coder", "manual", "--evaluator", "scripted")
+    options = ("--set", "max_corrections=0")
+    for key, sent in (("", "sk-from-the-file-0123456789"), ("sk-of-the-environment", "sk-of-the-environment")):
+        addresses = {"OPENAI_BASE_URL": f"{stub.url}/v1", **({"OPENAI_API_KEY": key} if key else {})}
+        process = await asyncio.create_subprocess_exec(
+            *command("run", "scripted", *models, *options), cwd=tmp_path, env=environment(**addresses),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, err = await process.communicate()
+        assert process.returncode == 3, err
+        assert stub.last.headers["authorization"] == f"Bearer {sent}"
+    assert (tmp_path / "runs" / "ksearch.sqlite").exists()
+
+
+def test_a_file_cannot_say_where_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".env"
+    names = ("OPENAI_BASE_URL", "HTTPS_PROXY", "LD_PRELOAD", "GROQ_API_KEY", "KSEARCH_HOME")
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    file.write_text("".join(f"export {name} = there\n" for name in names) + "XAI_API_KEY=\n")
+    load_env(file)
+    assert [name for name in names if name in os.environ] == ["GROQ_API_KEY", "KSEARCH_HOME"]
+    assert "XAI_API_KEY" not in os.environ
+    load_env(tmp_path / "missing")
+    file.write_bytes(b"A=\xff\n")
+    with pytest.raises(UsageError, match=r"\.env: cannot be read"):
+        load_env(file)
 
 
 async def test_a_server_of_one_s_own_gets_its_key_and_no_other_and_candidates_get_none(
