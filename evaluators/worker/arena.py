@@ -51,8 +51,8 @@ class Arena:
             pattern = self._poison[field.name]
             row[field.offset : field.offset + field.nbytes].view(pattern.dtype)[:] = pattern
 
-    def output(self, slot: int, field: Field) -> torch.Tensor:
-        """Return an output as a tensor over the shared memory."""
+    def tensor(self, slot: int, field: Field) -> torch.Tensor:
+        """Return an argument as a tensor over the shared memory."""
         return view(self._memory, field, slot * self.layout.stride)
 
     def output_bytes(self, slot: int, field: Field) -> Bytes:

@@ -43,8 +43,10 @@ def tensors(memory: mmap.mmap, layout: Layout, slot: int, *, outputs: bool) -> d
     return {field.name: view(memory, field, slot * layout.stride) for field in fields if field.shape is not None}
 
 
-def arguments(binding: str, memory: mmap.mmap, base: int, layout: Layout, slot: int, axes: list[int]) -> Any:
-    """Return what the program is called with on one slot: a tuple, or a dict of keywords for the baseline."""
+def arguments(
+    binding: str, memory: mmap.mmap, base: int, layout: Layout, slot: int, axes: list[int]
+) -> tuple[Any, ...]:
+    """Return what the program is called with on one slot, by position."""
     start = slot * layout.stride
     if binding == "plain_c":
         inputs = [_pointer_or_scalar(field, base + start) for field in layout.inputs]
@@ -54,9 +56,7 @@ def arguments(binding: str, memory: mmap.mmap, base: int, layout: Layout, slot: 
     for field in layout.inputs:
         tensor = view(memory, field, start)
         values[field.name] = tensor if field.shape is not None else tensor.item()
-    if binding == "baseline":
-        return values
-    if binding == "value":
+    if binding in ("value", "baseline"):
         return tuple(values.values())
     return (*values.values(), *tensors(memory, layout, slot, outputs=True).values())
 

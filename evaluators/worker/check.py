@@ -72,7 +72,7 @@ def _call_twice(session: Session, oracle: Oracle, index: int, case: Case, arena:
         arena.fill(0, example)
         session.prepare(index)
         window = session.call(index, [0])
-        session.collect()
+        session.collect(copy=session.returns)
         taken.append(_take(case, arena, example))
         fastest = window.cpu_ns if fastest == 0 else min(fastest, window.cpu_ns)
     return fastest

@@ -57,7 +57,8 @@ class Child:
         self._ended = False
         self.holder = 0
         self.pid = 0
-        self._stat = -1
+        self._status = -1
+        self._answered, self._switches = True, 0
         self.layers: tuple[str, ...] = ()
 
     def hello(self, patience_s: float) -> None:
@@ -68,7 +69,7 @@ class Child:
         message = self._next(time.monotonic() + patience_s)
         if message is None or not message.data:
             raise HarnessFault(f"a confined process did not start: {self.output() or 'no output'}")
-        self._stat = os.open(f"/proc/{message.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        self._status = os.open(f"/proc/{message.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
         self.pid, self.layers = message.pid, tuple(json.loads(message.data)["layers"])
 
     def request(self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None) -> dict[str, Any]:
@@ -84,19 +85,29 @@ class Child:
     def cpu_ns(self) -> int:
         """Return the processor time that all threads of the process have used, nanoseconds.
 
-        The kernel brings another process' clock up to date only when it stops running or at a timer tick, so this
-        waits (2 ms at most) until it sleeps: right after an answer it is still on its way there.
+        The kernel brings another process' clock up to date only when it stops running or at a timer tick. Right after
+        an answer the process is still on its way to sleep, so this waits (2 ms at most) for it to get there: until its
+        count of voluntary switches has grown and stands still.
         """
-        until = time.perf_counter_ns() + _SLEEP_NS
-        while not self._sleeps() and time.perf_counter_ns() < until:
-            continue
+        if self._answered:
+            self._answered = False
+            until = time.perf_counter_ns() + _SLEEP_NS
+            before = last = self._switches
+            while time.perf_counter_ns() < until:
+                now = self._voluntary_switches()
+                if now == last != before:
+                    break
+                last = now
+            self._switches = last
         return time.clock_gettime_ns((~self.pid << 3) | 2)
 
-    def _sleeps(self) -> bool:
+    def _voluntary_switches(self) -> int:
         try:
-            return os.pread(self._stat, 512, 0).rpartition(b")")[2][1:2] != b"R"
+            text = os.pread(self._status, 4096, 0)
         except ProcessLookupError:
-            return True
+            return -1
+        place = text.find(b"\nvoluntary_ctxt_switches:")
+        return int(text[place + 25 :].split(None, 1)[0])
 
     def others(self, *, alone: bool) -> int:
         """Return how many processes besides the runner are alive in its sandbox.
@@ -144,8 +155,8 @@ class Child:
         self._drain_now()
         self._control.close()
         os.close(self._output)
-        if self._stat >= 0:
-            os.close(self._stat)
+        if self._status >= 0:
+            os.close(self._status)
         if self._lifeline is not None:
             self._lifeline.close()
 
@@ -160,6 +171,7 @@ class Child:
         except (BrokenPipeError, ConnectionResetError):
             self._gone()
         answer = self._next(deadline)
+        self._answered = True
         if answer is None:
             raise CandidateFailure(Status.TIMEOUT, "no answer in time", log=self.output())
         if not answer.data:

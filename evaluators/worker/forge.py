@@ -39,6 +39,7 @@ RUNNER_MODULES = (
 )
 _START_S = 120.0
 _FORK_S = 20.0
+_REMEMBERED = 64
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -50,7 +51,6 @@ class Forge:
         self._own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = folder / "zygote.log"
         self._exits: dict[int, int] = {}
-        self._pids: dict[int, int] = {}
         self._ended: set[int] = set()
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
         self._last = 0
@@ -89,6 +89,7 @@ class Forge:
     def start(self, plan: Plan, output_bytes: int, argv: list[str] | None = None) -> Child:
         """Return a new confined process: a runner, or the program `argv`."""
         self._last += 1
+        self._drain()
         control, theirs = wire.pair()
         lifeline, their_lifeline = wire.pair()
         output, their_output = os.pipe()
@@ -152,6 +153,15 @@ class Forge:
         self._process.kill()
         self._process.wait()
 
+    def _drain(self) -> None:
+        """Take what the zygote has reported, lest its socket fills up and it stalls; forget long-gone processes."""
+        if self._process.poll() is not None:
+            raise self._broken()
+        while select.select([self._own], [], [], 0)[0]:
+            self._take(self._receive(0))
+        for identity in [identity for identity in self._exits if identity < self._last - _REMEMBERED]:
+            del self._exits[identity]
+
     def _collect(self, deadline: float) -> bool:
         remaining = deadline - time.monotonic()
         if remaining <= 0 or not select.select([self._own], [], [], remaining)[0]:
@@ -172,8 +182,6 @@ class Forge:
             self._exits[message["id"]] = message["exit"]
         elif "ended" in message:
             self._ended.add(message["ended"])
-        else:
-            self._pids[message["id"]] = message["pid"]
 
     def _broken(self) -> HarnessFault:
         return HarnessFault(f"the zygote ended: {self._tail()}")

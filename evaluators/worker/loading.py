@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import inspect
 import os
 import sys
 import time
@@ -42,7 +43,7 @@ def load(request: dict[str, Any], fds: list[int]) -> Callable[..., Any]:
     if request["binding"] == "plain_c":
         return _load_library(request["path"], request["entry_point"])
     if request["binding"] == "baseline":
-        return _load_baseline(fds[0])
+        return _load_baseline(fds[0], request["inputs"])
     return _load_module(request["path"], request["entry_point"])
 
 
@@ -125,11 +126,14 @@ def _load_module(path: str, entry_point: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _load_baseline(fd: int) -> Callable[..., Any]:
+def _load_baseline(fd: int, inputs: list[str]) -> Callable[..., Any]:
+    """Return the reference module's `baseline` (default: `reference`), to be called by position like a program."""
     with os.fdopen(fd, "rb") as file:
         source = file.read().decode()
     module = types.ModuleType("baseline")
     exec(compile(source, "reference.py", "exec"), vars(module))
     names = vars(module)
     function: Callable[..., Any] = names["baseline"] if "baseline" in names else names["reference"]
-    return function
+    if list(inspect.signature(function).parameters) == inputs:
+        return function
+    return lambda *values: function(**dict(zip(inputs, values, strict=True)))

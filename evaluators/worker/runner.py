@@ -19,9 +19,8 @@ import torch
 from evaluators.worker import calls, loading, syscalls, wire
 from evaluators.worker.layout import Layout, decode_layout
 
-_KEPT_BYTES, _MOST_KEPT = 8 << 20, 16
-_MOST_HEAP = 128 << 20
-_POPULATE = mmap.MAP_POPULATE
+_KEPT_BYTES, _MOST_KEPT = 32 << 20, 1024
+_MOST_HEAP, _SPARE_RESULTS = 192 << 20, 4
 
 
 def _ring_length(layout: Layout) -> int:
@@ -38,7 +37,8 @@ class _Mapping:
 
     def __init__(self, fd: int, layout: Layout, slots: int, axes: list[int]) -> None:
         self.layout, self.slots, self.axes = layout, slots, axes
-        self.memory = mmap.mmap(fd, 0, flags=mmap.MAP_SHARED | _POPULATE)
+        self.memory = mmap.mmap(fd, 0, flags=mmap.MAP_SHARED)
+        syscalls.populate(self.memory)
         os.close(fd)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.arguments: list[Any] = []
@@ -51,6 +51,7 @@ class _Runner:
         self._sock = sock
         self._binding = ""
         self._call: Any = None
+        self._returns = False
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[_Mapping, int, Any]] = []
         self._ring: deque[Any] = deque(maxlen=1)
@@ -79,11 +80,8 @@ class _Runner:
 
     def _run(self, case: _Mapping, slots: tuple[int, ...]) -> None:
         call, arguments = self._call, case.arguments
-        if self._binding == "value":
+        if self._returns:
             self._results += [(case, slot, call(*arguments[slot])) for slot in slots]
-        elif self._binding == "baseline":
-            for slot in slots:
-                self._ring.append(call(**arguments[slot]))
         else:
             for slot in slots:
                 call(*arguments[slot])
@@ -99,7 +97,7 @@ class _Runner:
             elif op == wire.PREPARE:
                 self._prepare(wire.unpack_call(body)[0])
             elif op == wire.COLLECT:
-                self._collect()
+                self._collect(json.loads(body)["copy"])
             else:
                 reply = {"patched": loading.changed(self._snapshot)}
         self._reply(nonce, guard.failure or reply)
@@ -111,6 +109,7 @@ class _Runner:
         self._binding = request["binding"]
         torch.set_num_threads(1)
         syscalls.tune_allocator()
+        self._returns = self._binding in ("value", "baseline")
         self._call = loading.load(request, fds)
         gc.collect()
         gc.freeze()
@@ -125,8 +124,9 @@ class _Runner:
         self._prepare(request["case"])
 
     def _warm_heap(self, layout: Layout) -> None:
-        """Room for the results that are kept, and as much again for what is made on the way to them."""
-        wanted = min(_MOST_HEAP, 4 * (_ring_length(layout) + 1) * sum(field.nbytes for field in layout.outputs))
+        """Room for the results that are kept and for what is made on the way to new ones."""
+        results = _ring_length(layout) * 5 // 4 + _SPARE_RESULTS
+        wanted = min(_MOST_HEAP, results * sum(field.nbytes for field in layout.outputs))
         if wanted > self._warm:
             syscalls.warm_heap(wanted)
             self._warm = wanted
@@ -138,15 +138,17 @@ class _Runner:
             for slot in range(case.slots)
         ]
 
-    def _collect(self) -> None:
+    def _collect(self, copy: bool) -> None:
+        """Copy returned values into their slots, and keep them for a while."""
         earlier: list[Any] = []
         for case, slot, result in self._results:
-            inputs = calls.tensors(case.memory, case.layout, slot, outputs=False)
-            outputs = calls.tensors(case.memory, case.layout, slot, outputs=True)
-            values = calls.check_result(result, case.layout, inputs, earlier)
-            for name, value in values.items():
-                outputs[name].copy_(value)
-            earlier += values.values()
+            if copy:
+                inputs = calls.tensors(case.memory, case.layout, slot, outputs=False)
+                outputs = calls.tensors(case.memory, case.layout, slot, outputs=True)
+                values = calls.check_result(result, case.layout, inputs, earlier)
+                for name, value in values.items():
+                    outputs[name].copy_(value)
+                earlier += values.values()
             self._ring.append(result)
         self._results = []
 

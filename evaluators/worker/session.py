@@ -90,7 +90,12 @@ class Session:
 
     def load(self) -> None:
         """Load the program."""
-        body = {"binding": self._built.binding, "path": self._built.path, "entry_point": self._built.entry_point}
+        body = {
+            "binding": self._built.binding,
+            "path": self._built.path,
+            "entry_point": self._built.entry_point,
+            "inputs": [argument.name for argument in self._task.inputs],
+        }
         fds = []
         if self._built.binding == "baseline":
             fds = [os.memfd_create("source", os.MFD_CLOEXEC)]
@@ -131,15 +136,18 @@ class Session:
         waited = after.main.waited_ns - before.main.waited_ns + own_after.waited_ns - own_before.waited_ns
         return Window(cpu, wall, idle, cpu - (after.main.ran_ns - before.main.ran_ns), wall - cpu - waited)
 
-    def collect(self) -> int:
-        """Have returned values copied into their slots; return the processor nanoseconds it took."""
-        if self._built.binding != "value":
-            return 0
+    def collect(self, *, copy: bool) -> int:
+        """Have the program let go of what it returned, with `copy` into its slots; return the processor nanoseconds."""
         before = self.child.cpu_ns()
-        self._timed(lambda deadline: self.child.request(wire.COLLECT, {}, deadline))
+        self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
         taken = self.child.cpu_ns() - before
         self.rest()
         return taken
+
+    @property
+    def returns(self) -> bool:
+        """Whether the program returns its outputs, instead of being handed them."""
+        return self._built.binding == "value"
 
     def patched(self) -> list[str]:
         """Return the names of clocks and torch functions that the program has replaced, as its process says."""

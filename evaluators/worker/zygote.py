@@ -2,7 +2,7 @@
 
 Requests come on the socket whose descriptor is argv[1], each with three descriptors (control, output, lifeline):
 `{"id", "mode": "runner" | "exec", "plan": {...}, "argv", "environment"}`. Replies: `{"ready", "namespaces"}` once, then
-`{"id", "pid"}` per fork and `{"id", "exit"}` when that process has ended (negative: killed by that signal).
+`{"id", "exit"}` when a process has ended (negative: killed by that signal).
 `{"end": id}` kills a process and, without PID namespaces, every stray descendant; it is answered by `{"ended": id}`.
 """
 
@@ -54,7 +54,6 @@ class Zygote:
         pid = self._fork(request, fds)
         self._running[pid] = request["id"]
         wire.close_all(fds)
-        wire.send_json(self._sock, {"id": request["id"], "pid": pid})
 
     def _fork(self, request: dict[str, Any], fds: list[int]) -> int:
         zygote = os.getpid()
