@@ -259,6 +259,8 @@ def test_whatever_the_landscape_batches_are_valid_and_nothing_is_proposed_twice(
         assert len(after.nodes) - len(before.nodes) <= TUNING.first
     if flat:
         assert all(node.parent == ROOT for node in model.nodes)
+    else:
+        assert all(len(node.intent.settings) <= TUNING.together for node in model.nodes)
     assert len(search.evaluations) - 1 <= min(30, math.prod(sizes) - 1)
 
 
