@@ -109,17 +109,18 @@ class LocalEvaluator:
         return dict(json.loads(line))
 
     async def _start(self) -> asyncio.subprocess.Process:
-        self._folder = Path(tempfile.mkdtemp(prefix="ksearch-", dir=self._scratch))
-        library = _copy_worker(self._folder / "library")
-        with (self._folder / "supervisor.log").open("wb") as log:
+        # Files and folders in another thread: an event loop that serves others must not wait for the disk.
+        folder, environment = await asyncio.to_thread(_prepare, self._scratch)
+        self._folder = folder
+        with (folder / "supervisor.log").open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-S", "-P", "-m", "evaluators.worker.supervisor", str(self._folder), str(self._memory_bytes)),
+                *("-S", "-P", "-m", "evaluators.worker.supervisor", str(folder), str(self._memory_bytes)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                cwd=self._folder,
-                env=_environment(library),
+                cwd=folder,
+                env=environment,
                 limit=_LINE_BYTES,
                 start_new_session=True,
             )
@@ -137,12 +138,18 @@ class LocalEvaluator:
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def _log_tail(self) -> str:
         log = self._folder / "supervisor.log" if self._folder is not None else None
         text = log.read_text(errors="replace").strip() if log is not None and log.is_file() else ""
         return text[-800:] or "no output"
+
+
+def _prepare(scratch: Path | None) -> tuple[Path, dict[str, str]]:
+    """Return a new folder for a supervisor, with its library in it, and the supervisor's environment; blocks."""
+    folder = Path(tempfile.mkdtemp(prefix="ksearch-", dir=scratch))
+    return folder, _environment(_copy_worker(folder / "library"))
 
 
 def _copy_worker(folder: Path) -> Path:
