@@ -252,7 +252,8 @@ async def test_kills_at_any_moment_repeat_at_most_one_call_each(tmp_path: Path, 
     async with open_home(tmp_path / "home") as home:
         entries = await home.ledger.entries("t")
         assert all(entry.result is not None for entry in entries if entry.key.round < 80)
-        assert sum(entry.calls for entry in entries) == len(paid)
+        # A kill between the intent and the call leaves an intent for a call that was never made.
+        assert len(paid) <= sum(entry.calls for entry in entries) <= len(paid) + kills
         assert all(
             isinstance(BlobFolder(tmp_path / "home/blobs").get_json(entry.result), str)
             for entry in entries
