@@ -128,7 +128,7 @@ class _Run:
         examples = []
         for case, plan in zip(self._cases, plans, strict=True):
             affordable = max(2, _POOL_BYTES // len(self._cases) // lay_out(self._task, case).stride)
-            count = min(affordable, max(slots_wanted(plan, place) for place in range(len(entrants))))
+            count = min(affordable, slots_wanted(plan))
             fresh = self._job.effort == "certify"
             examples.append(self._assessor.pool.examples(self._task, self._oracle, case, count, fresh=fresh))
         return examples

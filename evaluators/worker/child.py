@@ -57,7 +57,7 @@ class Child:
         self._ended = False
         self.holder = 0
         self.pid = 0
-        self._status = -1
+        self._handle = self._status = -1
         self._answered, self._switches = True, 0
         self.layers: tuple[str, ...] = ()
 
@@ -66,6 +66,9 @@ class Child:
         if self._lifeline is not None:
             self._lifeline.settimeout(patience_s)
             self.holder = wire.receive(self._lifeline).pid
+            if self.holder:
+                # Held from now on: a process id could be another process' by the time it is needed.
+                self._handle = os.pidfd_open(self.holder)
         message = self._next(time.monotonic() + patience_s)
         if message is None or not message.data:
             raise HarnessFault(f"a confined process did not start: {self.output() or 'no output'}")
@@ -143,27 +146,36 @@ class Child:
         if self._ended:
             return
         self._ended = True
-        if self.holder:
-            handle = os.pidfd_open(self.holder)
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-            gone = select.select([handle], [], [], _END_S)[0]
-            os.close(handle)
-            if not gone:
+        if self._handle >= 0:
+            self._kill_holder()
+            if not select.select([self._handle], [], [], _END_S)[0]:
                 raise HarnessFault(f"a confined process survives SIGKILL for {_END_S:.0f} s")
         else:
             self._reaper.end(self.identity)
         self._drain_now()
+        self.close()
+
+    def close(self) -> None:
+        """Give up the supervisor's ends; where a PID namespace holds the process, this ends it in a while."""
+        self._ended = True
         self._control.close()
         os.close(self._output)
-        if self._status >= 0:
-            os.close(self._status)
+        for fd in (self._status, self._handle):
+            if fd >= 0:
+                os.close(fd)
         if self._lifeline is not None:
             self._lifeline.close()
 
     def abandon(self) -> None:
         """Send the kill without waiting for its effect."""
-        if not self._ended and self.holder:
-            os.kill(self.holder, signal.SIGKILL)
+        if not self._ended and self._handle >= 0:
+            self._kill_holder()
+
+    def _kill_holder(self) -> None:
+        try:
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        except ProcessLookupError:
+            return
 
     def _exchange(self, message: bytes, nonce: bytes, deadline: float, fds: list[int]) -> dict[str, Any]:
         try:

@@ -103,18 +103,24 @@ class Forge:
             "environment": environment,
         }
         fds = [theirs.fileno(), their_output, their_lifeline.fileno()]
-        try:
-            wire.send_json(self._own, request, fds)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._broken() from None
-        theirs.close()
-        their_lifeline.close()
-        os.close(their_output)
         if not self.namespaces:
             lifeline.close()
         child = Child(self._last, control, output, lifeline if self.namespaces else None, self, output_bytes)
+        try:
+            wire.send_json(self._own, request, fds)
+        except (BrokenPipeError, ConnectionResetError):
+            child.close()
+            raise self._broken() from None
+        finally:
+            theirs.close()
+            their_lifeline.close()
+            os.close(their_output)
         self._children.add(child)
-        child.hello(_FORK_S)
+        try:
+            child.hello(_FORK_S)
+        except HarnessFault:
+            child.close()
+            raise
         return child
 
     def exit_of(self, identity: int, patience_s: float) -> int | None:

@@ -74,8 +74,8 @@ class CasePlan:
 
     windows: int
     """Per program and estimate."""
-    calls: tuple[int, ...]
-    """Calls in a window, per program."""
+    calls: int
+    """In a window."""
     warm: bool
 
 
@@ -106,11 +106,9 @@ def plan_cases(task: TaskSpec, entrants: Sequence[Entrant], cases: Sequence[Case
     plans = []
     for index in range(len(cases)):
         took = [max(1, entrant.call_ns[index]) for entrant in entrants]
-        calls = tuple(max(1, min(_MOST_CALLS, round(_WINDOW_NS / ns))) for ns in took)
-        round_ns = sum(
-            count * (ns + strides[index] * _HANDLING_NS_PER_BYTE) + _HANDLING_NS
-            for count, ns in zip(calls, took, strict=True)
-        )
+        # The same for all: what a window costs to start weighs on every program's calls alike.
+        calls = max(1, min(_MOST_CALLS, round(_WINDOW_NS / min(took))))
+        round_ns = sum(calls * (ns + strides[index] * _HANDLING_NS_PER_BYTE) + _HANDLING_NS for ns in took)
         windows = max(2, min(effort.windows, int(share_ns / round_ns) // 2 * 2))
         slow = max(took) > _SLOW_NS
         plans.append(CasePlan(1 if slow else windows, calls, warm=not slow))
@@ -158,9 +156,9 @@ def _settled(times: Times, task: TaskSpec, effort: Effort) -> bool:
     return True
 
 
-def slots_wanted(plan: CasePlan, entrant: int) -> int:
-    """Return how many slots let an entrant take an estimate without using one twice."""
-    return plan.calls[entrant] * (plan.windows + (1 if plan.warm else 0))
+def slots_wanted(plan: CasePlan) -> int:
+    """Return how many slots let a program take an estimate without using one twice."""
+    return plan.calls * (plan.windows + (1 if plan.warm else 0))
 
 
 def slots_affordable(stride: int, entrants: int, cases: int) -> int:
@@ -171,12 +169,11 @@ def slots_affordable(stride: int, entrants: int, cases: int) -> int:
 def _make_arenas(
     entrant: Entrant, entrants: Sequence[Entrant], task: TaskSpec, cases: Sequence[Case], plans: Sequence[CasePlan]
 ) -> None:
-    place = list(entrants).index(entrant)
     entrant.proven = [{} for _ in cases]
     for case, plan in zip(cases, plans, strict=True):
         layout = lay_out(task, case)
         affordable = slots_affordable(layout.stride, len(entrants), len(cases))
-        entrant.arenas.append(Arena(layout, max(plan.calls[place], min(slots_wanted(plan, place), affordable))))
+        entrant.arenas.append(Arena(layout, max(plan.calls, min(slots_wanted(plan), affordable))))
 
 
 class _Estimate:
@@ -232,15 +229,15 @@ class _Estimate:
             with _Blame(place):
                 self._sessions[place].prepare(index)
                 if plan.warm:
-                    self._window(place, index, plan.calls[place])
+                    self._window(place, index, plan.calls)
                 self._sessions[place].rest()
         empty = self._empty(index)
         best: dict[int, float] = {}
         for turn in range(plan.windows):
             for place in order if turn % 2 == 0 else reversed(order):
                 with _Blame(place):
-                    cpu = self._window(place, index, plan.calls[place])
-                net = max(1.0, (cpu - empty) / plan.calls[place])
+                    cpu = self._window(place, index, plan.calls)
+                net = max(1.0, (cpu - empty) / plan.calls)
                 best[place] = min(best.get(place, net), net)
         for place in order:
             with _Blame(place):
