@@ -34,7 +34,7 @@ from evaluators.worker.job import Job, decode
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
 
-SIZES = ((64, 256), (512, 512), (4096, 256), (4096, 1024))
+SIZES = ((64, 256), (256, 512), (512, 512), (4096, 256), (4096, 1024))
 REFERENCE = """
 import torch
 
