@@ -73,6 +73,7 @@ class Child:
         if message is None or not message.data:
             raise HarnessFault(f"a confined process did not start: {self.output() or 'no output'}")
         self._status = os.open(f"/proc/{message.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        self._switches = self._voluntary_switches()
         self.pid, self.layers = message.pid, tuple(json.loads(message.data)["layers"])
 
     def request(self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None) -> dict[str, Any]:
