@@ -9,7 +9,7 @@ from evaluators.worker.arena import Arena
 from evaluators.worker.build import Built, build
 from evaluators.worker.check import check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
-from evaluators.worker.floor import floor_ns
+from evaluators.worker.floor import is_below_floor
 from evaluators.worker.job import Job, PairVerdict, Verdict
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
@@ -169,7 +169,10 @@ class _Run:
         except CandidateFailure as failure:
             state.failure = failure
             return
-        state.tier = "certified" if self._job.effort == "certify" else "timed"
+        state.tier = "timed"
+        if self._job.effort == "certify":
+            state.tier = "certified"
+            state.notes.append("all-core: not measured (the protocol times one thread)")
         state.cases = timed_cases(state.cases, self._cases, times, place)
         state.objective = objective(self._task, times, place)
 
@@ -178,8 +181,9 @@ class _Run:
             floor = self._oracle.floor(case)
             if floor is None or rules.FLOOR in self._off:
                 continue
-            least, took = floor_ns(*floor), min(estimate[place][index] for estimate in times.cpu_ns)
-            if took < least:
+            took = min(estimate[place][index] for estimate in times.cpu_ns)
+            least = is_below_floor(took, *floor)
+            if least is not None:
                 message = f"{case.name}: {took / 1e3:.1f} us is below the physical floor of {least / 1e3:.1f} us"
                 raise integrity(rules.FLOOR, message)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from evaluators.worker import host
+from evaluators.worker import host, syscalls
 from evaluators.worker.assess import Assessor
 from evaluators.worker.build import compiler_version, give_away
 from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
@@ -97,6 +97,8 @@ def main() -> None:
     """Serve until stdin closes."""
     folder, memory_bytes = Path(sys.argv[1]), int(sys.argv[2])
     torch.set_num_threads(1)
+    # Expected values are in this memory: a program that runs as the same user must not be able to read it.
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     running: list[Forge] = []
     threading.Thread(target=_end_with_stdin, args=(folder, running), daemon=True).start()
     replies = os.fdopen(os.dup(1), "w")
