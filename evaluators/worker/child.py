@@ -15,7 +15,7 @@ from evaluators.worker.rules import CHANNEL
 from evaluators.worker.status import Status
 
 _END_S = 10.0
-_SLEEP_NS = 2_000_000
+_SLEEP_NS, _NAP_S = 20_000_000, 20e-6
 _EXIT_REPORT_S = 2.0
 
 
@@ -73,7 +73,6 @@ class Child:
         if message is None or not message.data:
             raise HarnessFault(f"a confined process did not start: {self.output() or 'no output'}")
         self._status = os.open(f"/proc/{message.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-        self._switches = self._voluntary_switches()
         self.pid, self.layers = message.pid, tuple(json.loads(message.data)["layers"])
 
     def request(self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None) -> dict[str, Any]:
@@ -90,28 +89,26 @@ class Child:
         """Return the processor time that all threads of the process have used, nanoseconds.
 
         The kernel brings another process' clock up to date only when it stops running or at a timer tick. Right after
-        an answer the process is still on its way to sleep, so this waits (2 ms at most) for it to get there: until its
-        count of voluntary switches has grown and stands still.
+        an answer the process is still on its way to sleep, so this waits (20 ms at most) for it to get there: until it
+        sleeps and its count of voluntary switches has grown since the request. It does so asleep itself, lest it keep
+        the process off the processor that they may share.
         """
         if self._answered:
             self._answered = False
             until = time.perf_counter_ns() + _SLEEP_NS
-            before = last = self._switches
-            while time.perf_counter_ns() < until:
-                now = self._voluntary_switches()
-                if now == last != before:
-                    break
-                last = now
-            self._switches = last
+            while self._voluntary_switches() <= self._switches and time.perf_counter_ns() < until:
+                time.sleep(_NAP_S)
         return time.clock_gettime_ns((~self.pid << 3) | 2)
 
     def _voluntary_switches(self) -> int:
+        """Return the count, negative unless the process sleeps."""
         try:
             text = os.pread(self._status, 4096, 0)
         except ProcessLookupError:
-            return -1
+            return 0
         place = text.find(b"\nvoluntary_ctxt_switches:")
-        return int(text[place + 25 :].split(None, 1)[0])
+        count = int(text[place + 25 :].split(None, 1)[0])
+        return count if b"\nState:\tS" in text else -count
 
     def others(self, *, alone: bool) -> int:
         """Return how many processes besides the runner are alive in its sandbox.
@@ -179,6 +176,7 @@ class Child:
             return
 
     def _exchange(self, message: bytes, nonce: bytes, deadline: float, fds: list[int]) -> dict[str, Any]:
+        self._switches = abs(self._voluntary_switches())
         try:
             socket.send_fds(self._control, [message], fds)
         except (BrokenPipeError, ConnectionResetError):

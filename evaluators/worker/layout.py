@@ -2,8 +2,8 @@
 
     slot: | guard | input | guard | ... | output | guard |
 
-Guards are random bytes that tell a write past an output's end. Offsets differ modulo the page size, so that loads and
-stores of different arguments do not alias in the processor's store buffer.
+Guards are random bytes that tell a write past an output's end. Offsets differ modulo the page size, as those of tensors
+from an allocator do.
 """
 
 from dataclasses import dataclass
