@@ -105,7 +105,7 @@ def one_process(rows: int, cols: int, windows: int) -> dict[str, float]:
             arena.fill(slot, oracle.example(spec.cases[0]))
     xs = [[arena.tensor(slot, layout.inputs[0]) for slot in range(slots)] for arena in arenas]
     ys = [[arena.tensor(slot, layout.outputs[0]) for slot in range(slots)] for arena in arenas]
-    ring: deque[Any] = deque(maxlen=max(1, min(1024, _KEPT_BYTES // ys[0][0].nbytes)))
+    ring: deque[Any] = deque(maxlen=max(1, _KEPT_BYTES // ys[0][0].nbytes))
     arguments = [
         (ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(rows), ctypes.c_int64(cols))
         for x, y in zip(xs[1], ys[1], strict=True)

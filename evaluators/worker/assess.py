@@ -23,7 +23,7 @@ EFFORTS = {
     "search": Effort(estimates=5, most_estimates=8, wanted=0.03, seconds=2.0, windows=40),
     "certify": Effort(estimates=7, most_estimates=14, wanted=0.015, seconds=5.0, windows=60),
 }
-_POOL_BYTES = 768 << 20
+_POOL_BYTES = 512 << 20
 _BASELINE = Built("", "", "", "baseline", 0.0)
 _PROBES = 3
 
@@ -145,7 +145,7 @@ class _Run:
     def _probe_baseline(self) -> list[int]:
         arenas = [Arena(lay_out(self._task, case), 1) for case in self._cases]
         held_bytes = sum(arena.layout.stride for arena in arenas)
-        session = Session(self._shop, self._task, _BASELINE, held_bytes, self._task.timeout_s)
+        session = Session(self._shop, self._task, _BASELINE, held_bytes)
         took = []
         try:
             session.load()

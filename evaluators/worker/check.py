@@ -43,7 +43,7 @@ class _Taken:
 def check(shop: Workshop, task: TaskSpec, oracle: Oracle, built: Built, cases: list[Case], off: set[str]) -> Checked:
     """Run the check of `built` on `cases`; the rules in `off` are not applied. Raises TaskFault."""
     layouts = [lay_out(task, case) for case in cases]
-    session = Session(shop, task, built, sum(layout.stride for layout in layouts), task.timeout_s)
+    session = Session(shop, task, built, sum(layout.stride for layout in layouts))
     checked, taken, arenas = Checked(), list[_Taken](), list[Arena]()
     running = ""
     try:

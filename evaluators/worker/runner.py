@@ -19,17 +19,26 @@ import torch
 from evaluators.worker import calls, loading, syscalls, wire
 from evaluators.worker.layout import Layout, decode_layout
 
-_KEPT_BYTES, _MOST_KEPT = 32 << 20, 1024
+_KEPT_BYTES = 32 << 20
 _MOST_HEAP, _SPARE_RESULTS = 192 << 20, 4
 
 
-def _ring_length(layout: Layout) -> int:
-    """Return how many results to keep alive: new ones then lie in memory that is no longer in the caches.
+class _Kept:
+    """Results that are kept alive for a while: new ones then lie in memory that is no longer in the caches.
 
     A program that is handed its outputs always finds them cold, so one that allocates them must not find them hot.
     """
-    written = sum(field.nbytes for field in layout.outputs)
-    return max(1, min(_MOST_KEPT, _KEPT_BYTES // written))
+
+    def __init__(self) -> None:
+        self._results: deque[tuple[Any, int]] = deque()
+        self._nbytes = 0
+
+    def add(self, result: Any, nbytes: int) -> None:
+        """Keep one more, let go of the oldest."""
+        self._results.append((result, nbytes))
+        self._nbytes += nbytes
+        while self._nbytes > _KEPT_BYTES and len(self._results) > 1:
+            self._nbytes -= self._results.popleft()[1]
 
 
 class _Mapping:
@@ -37,6 +46,7 @@ class _Mapping:
 
     def __init__(self, fd: int, layout: Layout, slots: int, axes: list[int]) -> None:
         self.layout, self.slots, self.axes = layout, slots, axes
+        self.written = sum(field.nbytes for field in layout.outputs)
         self.memory = mmap.mmap(fd, 0, flags=mmap.MAP_SHARED)
         syscalls.populate(self.memory)
         os.close(fd)
@@ -54,7 +64,7 @@ class _Runner:
         self._returns = False
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[_Mapping, int, Any]] = []
-        self._ring: deque[Any] = deque(maxlen=1)
+        self._kept = _Kept()
         self._warm = 0
         self._snapshot = loading.snapshot()
 
@@ -111,22 +121,18 @@ class _Runner:
         syscalls.tune_allocator()
         self._returns = self._binding in ("value", "baseline")
         self._call = loading.load(request, fds)
-        gc.collect()
-        gc.freeze()
         gc.disable()
 
     def _setup(self, request: dict[str, Any], fd: int) -> None:
         case = _Mapping(fd, decode_layout(request["layout"]), request["slots"], request["axes"])
         self._cases[request["case"]] = case
-        self._ring = deque(maxlen=_ring_length(case.layout))
         if self._binding != "plain_c":
-            self._warm_heap(case.layout)
+            self._warm_heap(case.written)
         self._prepare(request["case"])
 
-    def _warm_heap(self, layout: Layout) -> None:
+    def _warm_heap(self, written: int) -> None:
         """Room for the results that are kept and for what is made on the way to new ones."""
-        results = _ring_length(layout) * 5 // 4 + _SPARE_RESULTS
-        wanted = min(_MOST_HEAP, results * sum(field.nbytes for field in layout.outputs))
+        wanted = min(_MOST_HEAP, _KEPT_BYTES * 3 // 2 + _SPARE_RESULTS * written)
         if wanted > self._warm:
             syscalls.warm_heap(wanted)
             self._warm = wanted
@@ -149,7 +155,7 @@ class _Runner:
                 for name, value in values.items():
                     outputs[name].copy_(value)
                 earlier += values.values()
-            self._ring.append(result)
+            self._kept.add(result, case.written)
         self._results = []
 
 

@@ -46,6 +46,8 @@ class Plan:
     cpu_s: int
     file_bytes: int
     processes: int
+    processor: int | None = None
+    """The one processor it runs on, None: any."""
 
 
 def describe_layers(active: Collection[str]) -> tuple[tuple[str, bool, str], ...]:
@@ -86,9 +88,8 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
     OSError only for layers that every Linux has.
     """
     os.setsid()
-    active = ["session"]
     _limit(plan)
-    active.append("limits")
+    active = ["session", "limits"]
     if _allowed(lambda: syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC)):
         active.append("network_namespace")
     if _allowed(_leave_mounts):
@@ -125,6 +126,8 @@ def _allowed(step: Callable[[], None]) -> bool:
 
 
 def _limit(plan: Plan) -> None:
+    if plan.processor is not None:
+        os.sched_setaffinity(0, {plan.processor})
     Path("/proc/self/oom_score_adj").write_text("1000")
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     memory = pages * resource.getpagesize() + plan.memory_bytes

@@ -66,10 +66,12 @@ class _Clocks(NamedTuple):
 class Session:
     """A program in a fresh process. Every request raises CandidateFailure; `end` must always be called."""
 
-    def __init__(self, shop: Workshop, task: TaskSpec, built: Built, arena_bytes: int, limit_s: float) -> None:
-        """Start the process and load the program; `limit_s` is the wall time that all requests may take together."""
+    def __init__(
+        self, shop: Workshop, task: TaskSpec, built: Built, arena_bytes: int, processor: int | None = None
+    ) -> None:
+        """Start the process, on one `processor` or any; all requests together may take the task's time limit."""
         self._task, self._built = task, built
-        self.remaining_s = limit_s
+        self.remaining_s = task.timeout_s
         self._idle_from = 0
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
         give_away(work)
@@ -79,9 +81,10 @@ class Session:
             readable=tuple(path for path in readable if path),
             keep_work=False,
             memory_bytes=shop.memory_bytes + arena_bytes,
-            cpu_s=int(limit_s) + 60,
+            cpu_s=int(task.timeout_s) + 60,
             file_bytes=_FILE_BYTES,
             processes=_PROCESSES,
+            processor=processor,
         )
         self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES)
         missing = set(shop.layers) - set(self.child.layers)

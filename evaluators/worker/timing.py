@@ -1,12 +1,13 @@
 """Timing protocol `cpu-abba-1`: one thread, programs in sibling processes, taken in turn, minimum processor time.
 
-An estimate starts a fresh process per program (the baseline is one of them), gives each its own secret inputs, and
-takes windows (batches of calls) in palindromic order: A B B A. The supervisor reads the process' processor clock and
-the wall clock around each window. A program's time on a case is its fastest window's processor time per call, less
-what an empty window costs. Every output is verified after the process was killed; a secret sample is taken at each
-answer, so that nothing written later counts.
+An estimate starts a fresh process per program (the baseline is one of them), all on one processor and another one than
+in the estimate before, gives each its own slots of secret inputs, and takes windows (batches of calls) in palindromic
+order: A B B A. The supervisor reads the process' processor clock and the wall clock around each window. A program's
+time on a case is its fastest window's processor time per call, less what an empty window costs. Every output is
+verified after the process was killed; a secret sample is taken at each answer, so that nothing written later counts.
 """
 
+import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ _MOST_CALLS = 64
 _SLOW_NS = 300_000_000
 _EMPTY_WINDOWS = 6
 
-_ARENA_BYTES = 768 << 20
+_ARENA_BYTES = 384 << 20
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,13 @@ def measure(
         _make_arenas(entrant, entrants, task, cases, times.plans)
     started = time.monotonic()
     try:
+        processors = sorted(os.sched_getaffinity(0))
+        first = secrets.randbelow(len(processors))
         while not _settled(times, task, effort):
-            estimate = _Estimate(shop, task, cases, entrants, off)
-            times.cpu_ns.append(estimate.run(times, len(times.cpu_ns)))
+            number = len(times.cpu_ns)
+            processor = processors[(first + number) % len(processors)]
+            estimate = _Estimate(shop, task, cases, entrants, off, processor)
+            times.cpu_ns.append(estimate.run(times, number))
     finally:
         times.device_s = time.monotonic() - started
         for entrant in entrants:
@@ -180,9 +185,17 @@ class _Estimate:
     """One estimate: fresh processes, every case once."""
 
     def __init__(
-        self, shop: Workshop, task: TaskSpec, cases: Sequence[Case], entrants: Sequence[Entrant], off: set[str]
+        self,
+        shop: Workshop,
+        task: TaskSpec,
+        cases: Sequence[Case],
+        entrants: Sequence[Entrant],
+        off: set[str],
+        processor: int,
     ) -> None:
         self._shop, self._task, self._cases, self._entrants, self._off = shop, task, cases, entrants, off
+        # One for all: whatever else uses that processor, or its twin on the same core, slows them alike.
+        self._processor = processor
         # The baseline does between its windows what the programs do between theirs: it leaves the caches alike.
         self._all_return = all(entrant.built.binding == "value" for entrant in entrants[1:])
         self._sessions: dict[int, Session] = {}
@@ -211,7 +224,7 @@ class _Estimate:
     def _open(self, place: int) -> int | None:
         entrant = self._entrants[place]
         held = sum(arena.slots * arena.layout.stride for arena in entrant.arenas)
-        session = Session(self._shop, self._task, entrant.built, held, self._task.timeout_s)
+        session = Session(self._shop, self._task, entrant.built, held, self._processor)
         self._sessions[place] = session
         with _Blame(place):
             session.load()

@@ -6,6 +6,7 @@ Requests come on the socket whose descriptor is argv[1], each with three descrip
 `{"end": id}` kills a process and, without PID namespaces, every stray descendant; it is answered by `{"ended": id}`.
 """
 
+import gc
 import json
 import os
 import select
@@ -124,6 +125,9 @@ def main() -> None:
     from evaluators.worker import runner  # noqa: F401
 
     torch.set_num_threads(1)
+    # What is here now is garbage in no child: a collection there would touch, and so copy, all of it.
+    gc.collect()
+    gc.freeze()
     wire.send_json(sock, {"ready": True, "namespaces": holder is not None, "user_namespace": user_namespace})
     Zygote(sock, holder).serve()
 
