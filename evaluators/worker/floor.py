@@ -22,12 +22,13 @@ def is_below_floor(took_ns: float, nbytes: int, operations: int) -> float | None
     Other work on the machine can make the copy slow, never fast: it is measured again before anything is called
     impossible, and the highest rate ever seen counts.
     """
-    for _ in range(3):
-        least = floor_ns(nbytes, operations)
+    least = floor_ns(nbytes, operations)
+    for _ in range(2):
         if took_ns >= least:
             return None
         _measure(_size(nbytes))
-    return least
+        least = floor_ns(nbytes, operations)
+    return None if took_ns >= least else least
 
 
 def floor_ns(nbytes: int, operations: int) -> float:
