@@ -75,7 +75,8 @@ class SearchConfig(Record):
     edit_format: Literal["whole", "search_replace"] = "whole"
     """How a coder model replies: with whole files, or with search and replace blocks (whole files after a failure)."""
     repair_turns: int = Field(default=0, ge=0, le=100)
-    """Prompts per cycle that ask for nothing but mending a program that did not compile; 0: debug prompts instead."""
+    """Turns per cycle that ask for nothing but mending a program that did not compile, and count neither for K nor for
+    the budget; 0: debug prompts instead, which count."""
     max_corrections: int = Field(default=2, ge=0, le=10)
     """Corrective turns after a reply that cannot be used, each with the exact errors."""
     tree_chars: int = Field(default=60_000, ge=0)

@@ -34,6 +34,8 @@ class Result(Record):
     """Knob values of the program."""
     final: bool = False
     """The coder has nothing further to try for this intent."""
+    repair: bool = False
+    """A repair turn: it counts neither for K nor for the budget."""
 
     @property
     def label(self) -> str:
@@ -66,10 +68,12 @@ class Cycle(Record):
     samples: int = 0
     """Samples drawn so far, counted or not."""
     counted: int = 0
-    """Samples that count for K."""
+    """Samples that count for K: neither repeats nor repair turns."""
     streak: int = 0
     """Counted samples in a row without improvement."""
     repeats: int = 0
+    repairs: int = 0
+    """Repair turns taken, of the `repair_turns` allowed."""
     best: Best | None = None
     last: Result | None = None
     rule: str | None = None
@@ -81,6 +85,7 @@ def fold(cycle: Cycle, results: Mapping[int, Result], config: SearchConfig, goal
     """Return the cycle after one round's results (attempt number -> result, in Send order).
 
     An improvement is a passing sample that beats the cycle's own best by more than `margin`; the first pass counts.
+    A repair turn can improve, but is none of the samples that count.
     Samples are counted one by one, but a cycle ends only between rounds: what a round has paid for is taken in whole.
     """
     for number, result in results.items():
@@ -96,12 +101,15 @@ def _fold_one(cycle: Cycle, number: int, result: Result, goal: Goal, margin: flo
         "last": result,
         "rule": result.rule or cycle.rule,
     }
+    if result.repair:
+        changes["repairs"] = cycle.repairs + 1
     if result.outcome == "repeated":
         return _replaced(cycle, **changes, repeats=cycle.repeats + 1)
-    changes["counted"] = cycle.counted + 1
+    counts = 0 if result.repair else 1
+    changes["counted"] = cycle.counted + counts
     known = None if cycle.best is None else cycle.best.objective.value
     value = None if result.objective is None else result.objective.value
-    changes["streak"] = 0 if better(value, known, goal, margin) else cycle.streak + 1
+    changes["streak"] = 0 if better(value, known, goal, margin) else cycle.streak + counts
     if better(value, known, goal) and result.objective and result.solution and result.evaluation:
         changes["best"] = Best(
             solution=result.solution,

@@ -54,6 +54,9 @@ class Spend(TypedDict):
     """What has been spent. Unknown prices are counted, never taken as 0."""
 
     evaluations: int
+    """What counts for the budget."""
+    repairs: int
+    """Evaluations of programs that a repair turn mended; these and certifications are free, but shown."""
     certifications: int
     input_tokens: int
     output_tokens: int
@@ -147,5 +150,7 @@ class Candidate(TypedDict):
     repeats: dict[str, Any] | None
     """The earlier result, as graph.cycles.Result, of an equal program."""
     final: bool
+    repair: bool
+    """The coder was asked for nothing but mending a program that did not compile."""
     calls: list[dict[str, Any]]
     """Spend of the coder's calls."""

@@ -10,6 +10,7 @@ def no_spend() -> Spend:
     """Return an empty account."""
     return Spend(
         evaluations=0,
+        repairs=0,
         certifications=0,
         input_tokens=0,
         output_tokens=0,

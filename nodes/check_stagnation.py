@@ -90,10 +90,15 @@ def _spend(
     spend = add_calls(add_calls(spend, "certification", certifications), "remeasurement", remeasurements)
     return {
         **spend,
-        "evaluations": spend["evaluations"] + sum(entry["result"]["outcome"] == "evaluated" for entry in entries),
+        "evaluations": spend["evaluations"] + sum(_evaluated(entry, repair=False) for entry in entries),
+        "repairs": spend["repairs"] + sum(_evaluated(entry, repair=True) for entry in entries),
         "certifications": spend["certifications"] + len(certifications),
         "wall_s": spend["wall_s"] + wall_s,
     }
+
+
+def _evaluated(entry: dict[str, Any], *, repair: bool) -> bool:
+    return entry["result"]["outcome"] == "evaluated" and entry["result"]["repair"] is repair
 
 
 async def _baseline(services: Services, incumbent: Incumbent | None) -> dict[str, Any] | None:

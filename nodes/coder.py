@@ -52,6 +52,8 @@ class Draft:
     """Why there is no program, in one line."""
     final: bool = False
     """Nothing further to try for this intent."""
+    repair: bool = False
+    """The request asked for nothing but mending a program that did not compile."""
 
 
 class Coder(Protocol):

@@ -55,6 +55,7 @@ def _passed_through(candidate: Candidate) -> Result:
             "outcome": "repeated",
             "message": candidate["message"],
             "final": candidate["final"],
+            "repair": candidate["repair"],
         }
         return Result.model_validate({**earlier.model_dump(), **changes})
     return Result(
@@ -63,6 +64,7 @@ def _passed_through(candidate: Candidate) -> Result:
         outcome="unusable",
         message=candidate["message"],
         final=candidate["final"],
+        repair=candidate["repair"],
     )
 
 
@@ -79,4 +81,5 @@ async def _result(services: Services, candidate: Candidate, solution: Solution, 
         objective=evaluation.objective,
         settings=settings_of(solution),
         final=candidate["final"],
+        repair=candidate["repair"],
     )

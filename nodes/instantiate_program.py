@@ -44,6 +44,7 @@ async def instantiate_program(services: Services, sample: Sample, thread: str, t
         message=draft.message,
         repeats=None,
         final=draft.final,
+        repair=draft.repair,
         calls=calls.spent,
     )
     if draft.solution is None:

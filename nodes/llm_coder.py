@@ -50,7 +50,7 @@ class LlmCoder:
         asked = await ask_until_usable(
             self.chat, calls, question.request, request.config.max_corrections, reader.read, correct
         )
-        return Draft(asked.value, asked.told)
+        return Draft(asked.value, asked.told, repair=question.kind == "repair")
 
 
 @dataclass

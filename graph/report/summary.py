@@ -193,6 +193,8 @@ def best_text(run: Run) -> str:
 def spend_text(spend: Mapping[str, Any]) -> str:
     """Return what was spent, in one line."""
     parts = [f"{spend['evaluations']} evaluations", f"{spend['certifications']} certifications"]
+    if spend["repairs"]:
+        parts.append(f"{spend['repairs']} repaired programs (free)")
     if spend["input_tokens"] or spend["output_tokens"]:
         share = cached_share(spend)
         cached = f" ({share:.0%} cached)" if share else ""

@@ -41,10 +41,10 @@ class Failure:
 
 
 def kind_of(request: CodeRequest) -> Kind:
-    """Return which prompt fits: what does not compile is repaired, as long as the cycle's repair prompts last."""
+    """Return which prompt fits: what does not compile is repaired, as long as the cycle's repair turns last."""
     attempt = _attempt(request)
-    broken = 0 if attempt is None or attempt.label != Status.BUILD_ERROR else request.cycle.outcomes[attempt.label]
-    if 0 < broken <= request.config.repair_turns:
+    broken = attempt is not None and attempt.label == Status.BUILD_ERROR
+    if broken and request.cycle.repairs < request.config.repair_turns:
         return "repair"
     if request.best is not None:
         return "improve"

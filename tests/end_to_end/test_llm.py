@@ -59,7 +59,7 @@ async def test_a_search_with_models_that_do_not_always_answer_well(means: Servic
         ]
     )
     given = {"task": "scripted", "planner": "scripted", "coder": "scripted", "evaluator": "scripted"}
-    config = resolve("default", {**given, "stagnation": 2, "max_evaluations": 6})
+    config = resolve("default", {**given, "stagnation": 2, "max_evaluations": 5})
     services = played(means, planner, coder)
     ended = await runs.start(services, config, lambda event: None)
     model = await services.tree(ended.state["tree"])
@@ -69,6 +69,8 @@ async def test_a_search_with_models_that_do_not_always_answer_well(means: Servic
         *["timeout", "crashed"],
         "passed",
     ]
+    assert [attempt["repair"] for attempt in attempts] == [False, True, *[False] * 5]
+    assert (ended.state["spend"]["evaluations"], ended.state["spend"]["repairs"]) == (5, 1)
     assert attempts[2]["message"].startswith("3 replies refused; the last: ")
     assert [(node.id, node.parent, node.status, node.origin) for node in model.nodes] == [
         ("n1", "root", "closed", "planner"),

@@ -92,6 +92,21 @@ def test_repeats_do_not_count_but_are_capped() -> None:
     assert cycle.ended == "3 samples repeated evaluated programs"
 
 
+def test_repair_turns_do_not_count_but_what_they_mend_is_taken() -> None:
+    broken = result(1, status=Status.BUILD_ERROR)
+    cycle = run(broken, result(2, status=Status.BUILD_ERROR, repair=True), result(3, repair=True))
+    assert (cycle.counted, cycle.streak, cycle.repairs, cycle.ended) == (1, 1, 2, "")
+    mended = run(broken, result(2, 1.5, repair=True))
+    assert (mended.counted, mended.streak, mended.repairs) == (1, 0, 1)
+    assert mended.best is not None
+
+
+def test_a_repair_that_repeats_is_counted_as_both() -> None:
+    repeated = repeat(2).model_copy(update={"repair": True})
+    cycle = run(result(1, status=Status.BUILD_ERROR), repeated)
+    assert (cycle.counted, cycle.repairs, cycle.repeats) == (1, 1, 1)
+
+
 def test_unusable_replies_count() -> None:
     cycle = run(unusable(1), unusable(2), unusable(3))
     assert cycle.ended == "3 samples in a row brought no improvement"

@@ -74,7 +74,10 @@ class TestReplies(CoderContract):
             solution = self.solution(request, f"y[{sample}] = 0;")
             verdict = self.verdict(request.task, solution, outcome)
             programs[solution.digest] = Known(solution, verdict)
-            cycle = fold(cycle, {sample: self.result(sample, solution, verdict, outcome)}, request.config, "max", 0.03)
+            broken = cycle.last is not None and cycle.last.label == "build_error"
+            repair = broken and cycle.repairs < request.config.repair_turns
+            result = self.result(sample, solution, verdict, outcome).model_copy(update={"repair": repair})
+            cycle = fold(cycle, {sample: result}, request.config, "max", 0.03)
         last, best = cycle.last, cycle.best
         if last is None:
             return request
