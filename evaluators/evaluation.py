@@ -34,7 +34,8 @@ class WorkloadResult(Record):
     status: Status
     message: str = ""
     worst_error: float | None = None
-    """Largest |got - expected| / (atol + rtol |expected|); at most 1 passes (when every element must match)."""
+    """Largest error as a share of what the task's tolerance allows; at most 1 passes (when every element must
+    match)."""
     measurement: Measurement | None = None
 
 

@@ -73,6 +73,8 @@ def job_data(task: Task, programs: Sequence[Solution], effort: Effort, rules_off
         aggregate=task.objective.aggregate,
         reference=task.reference,
         timeout_s=task.timeout_s,
+        rule=task.tolerance.rule,
+        normalised=task.tolerance.normalised,
     )
     return encode(Job(spec, tuple(_program(task, program) for program in programs), effort, tuple(rules_off)))
 

@@ -10,7 +10,10 @@ from evaluators.knobs import declared_flags
 from evaluators.objective import Objective, Record
 from evaluators.solution import Binding, Language, Solution, with_main_file
 
-DType = Literal["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
+DType = Literal[
+    "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",
+    "int64", "int32", "int8", "uint8", "bool",
+]  # fmt: skip
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 AxisSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
@@ -42,12 +45,19 @@ class Workload(Record):
 
 
 class Tolerance(Record):
-    """An element matches when |got - expected| <= atol + rtol * |expected|."""
+    """When an output is right. A value that is not finite where the expected one is never is."""
 
     rtol: float = Field(ge=0)
     atol: float = Field(ge=0)
+    rule: Literal["sum", "either"] = "sum"
+    """An element matches when |got - expected| <= atol + rtol |expected| (`sum`), or when the absolute error is within
+    atol or the relative one, |got - expected| / (|expected| + 1e-8), within rtol (`either`, as FlashInfer-Bench does;
+    a value that is not finite is then wrong even where it is expected)."""
     matched: float = Field(default=1.0, gt=0, le=1)
     """Share of the elements that must match."""
+    normalised: float | None = Field(default=None, gt=0)
+    """Largest RMS of the error as a share of the standard deviation of the expected values, per output; it sees small
+    errors everywhere, to which an element's own limits are blind. None: not looked at."""
 
 
 class Contract(Record):
@@ -98,7 +108,8 @@ class Task(Record):
     """Language -> contract, in the order in which `Language` lists them."""
     reference: str
     """Source of reference.py: `inputs(axes, params, seed)`, `reference(**inputs)`, optional `baseline(**inputs)`
-    (timed; default: the reference) and `floor(axes) -> {"bytes": int, "operations": int}`."""
+    (timed; default: the reference) or `planned_baseline(**inputs)` (returns the function without arguments that is
+    timed in its place; what it does before is not), and `floor(axes) -> {"bytes": int, "operations": int}`."""
     timeout_s: float = Field(default=60.0, gt=0)
     """Wall-clock limit of the run stage of one evaluation's correctness check, seconds."""
     origin: str = "built-in"

@@ -11,7 +11,8 @@ _GENERATOR = ("axes", "params", "seed")
 def check_reference(source: str, inputs: tuple[str, ...]) -> None:
     """Check that reference.py parses and that its functions take the arguments they are called with.
 
-    `inputs(axes, params, seed)` and `reference(**inputs)` must be there; `baseline(**inputs)` and `floor(axes)` may.
+    `inputs(axes, params, seed)` and `reference(**inputs)` must be there; `baseline(**inputs)`,
+    `planned_baseline(**inputs)` and `floor(axes)` may.
     Raises TaskError that names the function and the reason.
     """
     functions = _functions(source, "reference.py")
@@ -19,6 +20,7 @@ def check_reference(source: str, inputs: tuple[str, ...]) -> None:
         if name not in functions:
             raise TaskError(f"reference.py: defines no function {name}({', '.join(arguments)})")
     calls = {"inputs": _GENERATOR, "reference": inputs, "baseline": inputs, "floor": ("axes",)}
+    calls["planned_baseline"] = inputs
     for name, arguments in calls.items():
         if name in functions:
             _check_arguments(functions[name], arguments)

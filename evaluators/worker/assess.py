@@ -11,6 +11,7 @@ from evaluators.worker.check import check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
 from evaluators.worker.floor import is_below_floor
 from evaluators.worker.job import Job, PairVerdict, Verdict
+from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
 from evaluators.worker.pool import Pool
@@ -134,7 +135,10 @@ class _Run:
         return examples
 
     def _baseline_ns(self) -> list[int]:
-        """Return about what the baseline takes per call and case; used to size windows, never as a figure."""
+        """Return about what the baseline takes per call and case; used to size windows, never as a figure.
+
+        A baseline that is not right is worth no comparison: it must pass the check that programs must pass.
+        """
         known = self._assessor.baseline_ns
         keys = [(self._task.digest, case.name) for case in self._cases]
         if any(key not in known for key in keys):
@@ -150,9 +154,13 @@ class _Run:
         try:
             session.load()
             for index, (case, arena) in enumerate(zip(self._cases, arenas, strict=True)):
-                arena.fill(0, self._oracle.example(case))
+                example = self._oracle.example(case)
+                arena.fill(0, example)
                 session.set_up(index, case, arena)
                 took.append(min(session.call(index, [0]).cpu_ns for _ in range(_PROBES)))
+                session.collect(copy=True)
+                outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
+                judge(self._task, arena, outputs, example)
         except CandidateFailure as failure:
             raise TaskFault(f"task {self._task.name}: its baseline failed: {failure.message}") from failure
         finally:

@@ -52,6 +52,10 @@ class TaskSpec:
     reference: str
     """Source of the reference module."""
     timeout_s: float
+    rule: str = "sum"
+    """How atol and rtol go together; see `evaluators.task.Tolerance`."""
+    normalised: float | None = None
+    """Largest RMS of the error as a share of the expected values' standard deviation; None: not looked at."""
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,19 @@ _WATCHED: tuple[tuple[Any, str], ...] = (
 _MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory")
 
 
-def load(request: dict[str, Any], fds: list[int]) -> Callable[..., Any]:
-    """Return the program's function. Raises CandidateFailure (import_error) when it has none."""
+Function = Callable[..., Any]
+
+
+def load(request: dict[str, Any], fds: list[int]) -> tuple[Function, Function | None]:
+    """Return the program's function, and what makes its arguments outside of the timed call (planned baselines only).
+
+    Raises CandidateFailure (import_error) when there is no function.
+    """
     if request["binding"] == "plain_c":
-        return _load_library(request["path"], request["entry_point"])
+        return _load_library(request["path"], request["entry_point"]), None
     if request["binding"] == "baseline":
         return _load_baseline(fds[0], request["inputs"])
-    return _load_module(request["path"], request["entry_point"])
+    return _load_module(request["path"], request["entry_point"]), None
 
 
 class Guard:
@@ -126,14 +132,26 @@ def _load_module(path: str, entry_point: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _load_baseline(fd: int, inputs: list[str]) -> Callable[..., Any]:
-    """Return the reference module's `baseline` (default: `reference`), to be called by position like a program."""
+def _load_baseline(fd: int, inputs: list[str]) -> tuple[Function, Function | None]:
+    """Return the reference module's `baseline` (default: `reference`), to be called by position like a program.
+
+    When it has a `planned_baseline`, that takes the inputs by position, and what it returns is called.
+    """
     with os.fdopen(fd, "rb") as file:
         source = file.read().decode()
     module = types.ModuleType("baseline")
     exec(compile(source, "reference.py", "exec"), vars(module))
     names = vars(module)
-    function: Callable[..., Any] = names["baseline"] if "baseline" in names else names["reference"]
+    if "planned_baseline" in names:
+        return _call_planned, _by_position(names["planned_baseline"], inputs)
+    return _by_position(names["baseline"] if "baseline" in names else names["reference"], inputs), None
+
+
+def _call_planned(planned: Callable[[], Any]) -> Any:
+    return planned()
+
+
+def _by_position(function: Function, inputs: list[str]) -> Function:
     if list(inspect.signature(function).parameters) == inputs:
         return function
     return lambda *values: function(**dict(zip(inputs, values, strict=True)))

@@ -61,6 +61,7 @@ class _Runner:
         self._sock = sock
         self._binding = ""
         self._call: Any = None
+        self._plan: Any = None
         self._returns = False
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[_Mapping, int, Any]] = []
@@ -120,7 +121,7 @@ class _Runner:
         torch.set_num_threads(1)
         syscalls.tune_allocator()
         self._returns = self._binding in ("value", "baseline")
-        self._call = loading.load(request, fds)
+        self._call, self._plan = loading.load(request, fds)
         gc.disable()
 
     def _setup(self, request: dict[str, Any], fd: int) -> None:
@@ -143,6 +144,8 @@ class _Runner:
             calls.arguments(self._binding, case.memory, case.base, case.layout, slot, case.axes)
             for slot in range(case.slots)
         ]
+        if self._plan is not None:
+            case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
 
     def _collect(self, copy: bool) -> None:
         """Copy returned values into their slots, and keep them for a while."""

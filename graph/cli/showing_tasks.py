@@ -10,7 +10,7 @@ from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from evaluators.task import Scalar, Task, Tensor
+    from evaluators.task import Scalar, Task, Tensor, Tolerance
 
 app = typer.Typer(epilog="Example: ksearch tasks show softmax", rich_markup_mode=None)
 
@@ -77,12 +77,17 @@ def _lines(task: "Task") -> Iterator[tuple[str, str]]:
         sizes = ", ".join(f"{axis} {size}" for axis, size in task.sizes(workload).items())
         held_out = " (held out)" if workload.split == "held_out" else ""
         yield "workloads", f"{workload.name}: {sizes}{held_out}"
-    rule = task.tolerance
-    yield "tolerance", f"rtol {rule.rtol:g}, atol {rule.atol:g}, {rule.matched:.4%} of the elements"
+    yield "tolerance", _tolerance(task.tolerance)
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
     for language, contract in task.contracts.items():
         seed = "with a seed program" if contract.seed is not None else "without a seed program"
         yield "languages", f"{language}: {contract.entry_point} ({contract.binding}), {seed}"
+
+
+def _tolerance(rule: "Tolerance") -> str:
+    words = "either is enough" if rule.rule == "either" else "their sum"
+    text = f"rtol {rule.rtol:g}, atol {rule.atol:g} ({words}), {rule.matched:.4%} of the elements"
+    return text if rule.normalised is None else f"{text}, RMS of the error <= {rule.normalised:g} of the spread"
 
 
 def _argument(name: str, value: "Tensor | Scalar") -> str:

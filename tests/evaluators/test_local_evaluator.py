@@ -287,6 +287,16 @@ BAD_REFERENCES = {
         "def baseline(x):\n    raise OSError('no')\n\ndef reference(x)",
         "baseline failed",
     ),
+    "baseline's values": (
+        "def reference(x)",
+        "def baseline(x):\n    return torch.softmax(x, dim=0)\n\ndef reference(x)",
+        "baseline failed: y: .* elements are wrong",
+    ),
+    "planned baseline's values": (
+        "def reference(x)",
+        "def planned_baseline(x):\n    return lambda: torch.softmax(x, dim=0)\n\ndef reference(x)",
+        "baseline failed: y: .* elements are wrong",
+    ),
 }
 
 
@@ -305,6 +315,25 @@ async def test_tasks_and_programs_for_gpus_are_refused(evaluator: LocalEvaluator
     triton = tiny.GOOD_DPS.model_copy(update={"language": "triton"})
     with pytest.raises(TaskError, match="triton"):
         await evaluator.evaluate(tiny.softmax(), triton, "check")
+
+
+async def test_a_baseline_may_plan_before_it_is_timed(evaluator: LocalEvaluator) -> None:
+    planned = """
+def planned_baseline(x):
+    top = x.max(dim=1, keepdim=True).values
+    def run():
+        weights = torch.exp(x - top)
+        return weights / weights.sum(dim=1, keepdim=True)
+    return run
+
+def baseline(x):
+    raise OSError("not asked for")
+
+def reference(x)"""
+    task = tiny.softmax(reference=tiny.SOFTMAX_REFERENCE.replace("def reference(x)", planned))
+    result = await evaluator.evaluate(task, tiny.GOOD_DPS, "search")
+    assert result.passed, result.message
+    assert result.objective is not None
 
 
 async def test_objective_in_milliseconds(evaluator: LocalEvaluator) -> None:

@@ -209,7 +209,10 @@ MALFORMED: dict[str, tuple[Callable[[Path], None], str]] = {
         _toml("params", "parameters"),
         "workloads[1] ('secret').parameters: unknown key; did you mean 'params'?",
     ),
-    "far from any key": (_toml("rtol", "zzz"), "tolerance.zzz: unknown key; it may be one of atol, matched, rtol"),
+    "far from any key": (
+        _toml("rtol", "zzz"),
+        "tolerance.zzz: unknown key; it may be one of atol, matched, normalised, rtol, rule",
+    ),
     "steers a terminal": (_toml("title =", '"a\\n\\u001b[31m" ='), "task.toml: a ?[31m: unknown key"),
     "not for files": (_toml("title =", "reference ="), "reference: unknown key"),
     "unknown language": (

@@ -1,0 +1,124 @@
+"""Whether a tensor is right: a rule for each element, the share that must match, a limit on all of the error."""
+
+from dataclasses import dataclass
+
+import torch
+
+from evaluators.worker.status import Status
+
+_WORST = 1e9
+_TINY = 1e-8
+"""Added to |expected| in a relative error of the rule `either`."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a tensor is right; the fields are those of `evaluators.task.Tolerance`."""
+
+    rtol: float
+    atol: float
+    kind: str = "sum"
+    matched: float = 1.0
+    normalised: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a comparison found. `status` is PASSED, NON_FINITE or WRONG_VALUES."""
+
+    status: Status
+    worst: float
+    """Largest error of the elements that match, as a share of what is allowed; of all where one is wrong."""
+    matched: float
+    """Share of the elements that match."""
+    normalised: float
+    """RMS of the error / standard deviation of the expected values; 0 where those are all alike or not finite."""
+    message: str = ""
+
+
+def compare(rule: Rule, got: torch.Tensor, expected: torch.Tensor) -> Finding:
+    """Return what `rule` says of `got` against `expected`, both of one shape, dtype and device."""
+    total = expected.numel()
+    if total == 0:
+        return Finding(Status.PASSED, 0.0, 1.0, 0.0)
+    broken = _broken(rule, got, expected)
+    wrong, error, got_wide, expected_wide = _elements(rule, got, expected)
+    count = int(wrong.sum())
+    normalised = 0.0 if rule.normalised is None else _normalised(got_wide, expected_wide)
+    matched = 1.0 - count / total
+    if broken:
+        message = f"{broken} of {total} elements are not finite"
+        return Finding(Status.NON_FINITE, _WORST, matched, normalised, message)
+    if count > (1.0 - rule.matched) * total:
+        message = f"{count} of {total} elements are wrong; {_where(wrong, error, got_wide, expected_wide)}"
+        return Finding(Status.WRONG_VALUES, min(float(error.max()), _WORST), matched, normalised, message)
+    worst = min(float(error.masked_fill(wrong, 0.0).max()), _WORST)
+    if rule.normalised is None:
+        return Finding(Status.PASSED, worst, matched, normalised)
+    worst = max(worst, min(normalised / rule.normalised, _WORST))
+    if normalised <= rule.normalised:
+        return Finding(Status.PASSED, worst, matched, normalised)
+    message = (
+        f"each element is near enough, all together are not: the RMS of the error is {normalised:.3g} of the expected"
+        f" values' standard deviation, {rule.normalised:g} is allowed"
+    )
+    return Finding(Status.WRONG_VALUES, worst, matched, normalised, message)
+
+
+def _broken(rule: Rule, got: torch.Tensor, expected: torch.Tensor) -> int:
+    """Return how many values are not finite and must be."""
+    if not got.is_floating_point():
+        return 0
+    broken = ~torch.isfinite(got.to(torch.float32) if got.element_size() == 1 else got)
+    if rule.kind == "sum":
+        broken &= torch.isfinite(expected.to(torch.float32) if expected.element_size() == 1 else expected)
+    return int(broken.sum())
+
+
+def _elements(
+    rule: Rule, got: torch.Tensor, expected: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return which elements are wrong, their errors as a share of what is allowed, and both tensors widened."""
+    if not expected.is_floating_point():
+        if rule.rtol == 0 and rule.atol == 0:
+            different = _whole(got) != _whole(expected)
+            return different, different.to(torch.float32).mul_(_WORST), _whole(got), _whole(expected)
+        got, expected = _whole(got).to(torch.float64), expected.to(torch.float64)
+    elif expected.dtype != torch.float64:
+        got, expected = got.to(torch.float32), expected.to(torch.float32)
+    error = (got - expected).abs_()
+    allowed = _allowed(rule, expected)
+    wrong = ~(error <= allowed)
+    if wrong.any():
+        same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
+        wrong &= ~same
+        error = error.masked_fill(same, 0.0)
+    share = error.div_(allowed)
+    share = torch.where(allowed > 0, share, torch.where(wrong, _WORST, 0.0).to(share.dtype))
+    return wrong, torch.nan_to_num(share, nan=_WORST, posinf=_WORST), got, expected
+
+
+def _allowed(rule: Rule, expected: torch.Tensor) -> torch.Tensor:
+    if rule.kind == "either":
+        return expected.abs().add_(_TINY).mul_(rule.rtol).clamp_(min=rule.atol)
+    return expected.abs().mul_(rule.rtol).add_(rule.atol)
+
+
+def _normalised(got: torch.Tensor, expected: torch.Tensor) -> float:
+    expected = expected.to(torch.float32)
+    spread = expected.std(correction=0)
+    if not bool(spread > 0):
+        return 0.0
+    error = (got.to(torch.float32) - expected).square_().mean().sqrt()
+    return float(torch.nan_to_num(error / spread, nan=0.0, posinf=_WORST))
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
+
+
+def _where(wrong: torch.Tensor, error: torch.Tensor, got: torch.Tensor, expected: torch.Tensor) -> str:
+    flat = int(error.masked_fill(~wrong, -1.0).argmax())
+    place = [int(index) for index in torch.unravel_index(torch.tensor(flat), expected.shape)]
+    values = f"got {float(got.reshape(-1)[flat]):.6g}, expected {float(expected.reshape(-1)[flat]):.6g}"
+    return f"worst at {place}: {values}"
