@@ -24,8 +24,8 @@ MAX_FILE_BYTES = 1 << 20
 MAX_WORKLOAD_BYTES = 1 << 38
 """Largest sum of a workload's tensors: 256 GiB, more than any one device holds."""
 _ITEM_BYTES: Mapping[str, int] = {
-    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
-    "int8": 1, "uint8": 1, "bool": 1,
+    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1, "uint8": 1, "bool": 1,
 }  # fmt: skip
 _OWN_KEYS = {"schema"}
 _NOT_IN_FILE = {"reference", "origin"}
