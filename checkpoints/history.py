@@ -123,6 +123,20 @@ def read_record(home: Path, name: str) -> ThreadRecord:
         )
 
 
+def read_ledger(home: Path, owner: str) -> tuple[Entry, ...]:
+    """Return the paid calls of `owner`, which need not be a thread, the latest first; none when there is no such folder.
+
+    Raises:
+        StoreError: the database cannot be read.
+        UsageError: the database is not ours.
+    """
+    if not database_file(home).exists():
+        return ()
+    with _reading(home) as connection:
+        entries = read_entries(connection, "thread = ?", (owner,))
+    return tuple(sorted(entries, key=lambda entry: entry.started_at, reverse=True))
+
+
 @contextmanager
 def _reading(home: Path) -> Iterator[sqlite3.Connection]:
     """Open the database for one consistent view of it."""

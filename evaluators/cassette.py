@@ -52,14 +52,21 @@ class CassetteEvaluator:
         """Raise CassetteMiss: comparisons are no part of a search, and none are recorded."""
         raise CassetteMiss(f"{self.cassette.file} holds no comparisons: compare programs with a real evaluator")
 
+    def protocol(self, task: Task) -> str:
+        """Return the protocol of the first recorded evaluation."""
+        return self._first().protocol
+
     async def environment(self) -> Environment:
         """Return the environment of the first recorded evaluation."""
-        for entry in self.cassette.entries:
-            if entry.kind == "evaluation":
-                environment = Evaluation.model_validate(entry.result).environment
-                if environment is not None:
-                    return environment
-        raise CassetteMiss(f"{self.cassette.file} holds no evaluation, so no environment either")
+        return self._first().environment or Environment(device="", torch="")
 
     async def close(self) -> None:
         """Do nothing: there are no processes."""
+
+    def _first(self) -> Evaluation:
+        for entry in self.cassette.entries:
+            if entry.kind == "evaluation":
+                evaluation = Evaluation.model_validate(entry.result)
+                if evaluation.environment is not None:
+                    return evaluation
+        raise CassetteMiss(f"{self.cassette.file} holds no evaluation, so no environment either")

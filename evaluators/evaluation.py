@@ -85,6 +85,8 @@ class Evaluation(Record):
     environment: Environment | None = None
     notes: tuple[str, ...] = ()
     """Facts worth keeping: a layer that was missing, an all-core figure not measured, a floor note."""
+    reused_from: str | None = None
+    """The run (uuid) that paid for this evaluation; None: it was measured for the run that has it on record."""
     build_s: float = 0.0
     device_s: float = 0.0
     """Seconds for which the device was held."""

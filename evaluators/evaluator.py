@@ -25,6 +25,10 @@ class Evaluator(Protocol):
         """Check every program and time those that pass in one interleaved run."""
         ...
 
+    def protocol(self, task: Task) -> str:
+        """Return the name and version of the timing protocol that figures for `task` are taken by."""
+        ...
+
     async def environment(self) -> Environment:
         """Return what figures measured here depend on."""
         ...

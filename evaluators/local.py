@@ -15,6 +15,7 @@ from typing import Any
 from evaluators.errors import InfrastructureError, TaskError
 from evaluators.evaluation import Comparison, Effort, Environment, Evaluation
 from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
+from evaluators.protocols import CPU_ABBA
 from evaluators.solution import Solution
 from evaluators.task import Task
 
@@ -58,6 +59,10 @@ class LocalEvaluator:
     async def compare(self, task: Task, solutions: Sequence[Solution], effort: Effort) -> Comparison:
         """Check every program and time those that pass in one interleaved run. Raises as `evaluate`."""
         return comparison(task, list(solutions), effort, await self._run(task, solutions, effort))
+
+    def protocol(self, task: Task) -> str:
+        """Return the timing protocol."""
+        return CPU_ABBA
 
     async def environment(self) -> Environment:
         """Return what figures measured here depend on. Raises InfrastructureError."""

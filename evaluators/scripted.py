@@ -103,6 +103,10 @@ class ScriptedEvaluator:
             environment=await self.environment(),
         )
 
+    def protocol(self, task: Task) -> str:
+        """Return the name of the formula."""
+        return PROTOCOL
+
     async def environment(self) -> Environment:
         """Return a fixed environment."""
         return self._environment()

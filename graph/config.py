@@ -44,6 +44,9 @@ class SearchConfig(Record):
     """Intents above this difficulty are not selected; None: no ceiling."""
     novelty: bool = False
     """A program equal to an evaluated one (comments and layout ignored) costs no evaluation."""
+    reuse_evaluations: bool = False
+    """Take the provisional figure of a program that another run has measured: same task, protocol and environment. It
+    counts as an evaluation and costs no device time. Runs that share figures are not independent experiments."""
     repeat_cap: int = Field(default=3, ge=1, le=100)
     """A cycle ends after so many repeats caught by the novelty gate."""
     calibration: bool = False

@@ -24,7 +24,8 @@ async def evaluate(services: Services, candidate: Candidate, thread: str, tell: 
         task = await services.task(candidate["task"])
         solution = await services.solution(candidate["solution"])
         calls = services.calls(thread, candidate["round"], candidate["cycle"], candidate["sample"])
-        evaluation = await judge(calls, "evaluator", services.make_evaluator(config), task, solution, "search")
+        evaluator, reuse = services.make_evaluator(config), config.reuse_evaluations
+        evaluation = await judge(calls, "evaluator", evaluator, task, solution, "search", reuse=reuse)
         paid = calls.spent
         environment = None if evaluation.environment is None else evaluation.environment.fingerprint
         result = await _result(services, candidate, solution, evaluation)

@@ -10,6 +10,7 @@ from evaluators.recording import Place, evaluation_request
 from evaluators.solution import Solution
 from evaluators.task import Task
 from nodes.paid import PaidCalls
+from nodes.reusing import SHARED_EFFORT, find_shared, share
 
 
 async def judge(  # noqa: PLR0913, PLR0917 - one call of the evaluator's seam plus where it is paid
@@ -21,16 +22,34 @@ async def judge(  # noqa: PLR0913, PLR0917 - one call of the evaluator's seam pl
     effort: Effort,
     rival: Solution | None = None,
     turn: int = 0,
+    *,
+    reuse: bool = False,
 ) -> Evaluation:
-    """Return the evaluation of `solution`, from the ledger when it was paid for before."""
+    """Return the evaluation of `solution`, from the ledger when it was paid for before.
+
+    With `reuse`, also what another thread has paid for, where that may be shared; the evaluation then says so.
+    """
+    recorded = isinstance(evaluator, CassetteEvaluator)
     if isinstance(evaluator, CassetteEvaluator):
         evaluator = evaluator.at(Place(role=role, round=calls.round, cycle=calls.cycle, sample=calls.sample, turn=turn))
     request = evaluation_request(task, solution, effort, rival)
+    shareable = effort == SHARED_EFFORT and rival is None and not recorded
+    measured = False
 
     async def call() -> tuple[Any, dict[str, Any]]:
+        nonlocal measured
         started = time.monotonic()
+        if reuse and shareable:
+            known = await find_shared(calls, evaluator, task, solution)
+            if known is not None:
+                spend = {"device_s": 0.0, "wall_s": round(time.monotonic() - started, 6), "reused": 1}
+                return known.model_dump(mode="json"), spend
+        measured = True
         evaluation = await evaluator.evaluate(task, solution, effort, rival)
         spend = {"device_s": evaluation.device_s, "wall_s": round(time.monotonic() - started, 6)}
         return evaluation.model_dump(mode="json"), spend
 
-    return Evaluation.model_validate(await calls.once(role, request, call, turn))
+    evaluation = Evaluation.model_validate(await calls.once(role, request, call, turn))
+    if measured and shareable:
+        await share(calls, task, solution, evaluation)
+    return evaluation

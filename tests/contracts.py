@@ -351,7 +351,7 @@ class EvaluatorContract:
         self, evaluator: Evaluator, task: Task, good: Solution
     ) -> None:
         verdict = await evaluator.evaluate(task, good, "search")
-        assert verdict.protocol
+        assert verdict.protocol == evaluator.protocol(task)
         assert verdict.environment is not None
         assert verdict.environment.fingerprint == (await evaluator.environment()).fingerprint
 

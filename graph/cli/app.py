@@ -37,6 +37,7 @@ app.command("export", epilog="Example: ksearch export softmax-1 --to best")(expo
 app.command("evaluate", epilog="Example: ksearch evaluate softmax mine.cpp theirs.cpp --effort certify")(
     evaluating.evaluate
 )
+app.command("evaluations", epilog="Example: ksearch evaluations 4f2a91")(evaluating.evaluations)
 app.add_typer(showing_tasks.app, name="tasks")
 app.add_typer(prompting.prompts_app, name="prompts")
 app.command("doctor", epilog="Example: ksearch doctor")(checking.doctor)

@@ -12,10 +12,11 @@ from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from evaluators.evaluation import Comparison, Effort
+    from evaluators.evaluation import Effort
     from evaluators.solution import Language, Solution
     from evaluators.task import Task
     from graph.config import SearchConfig
+    from nodes.by_hand import ByHand
 
 _SUFFIXES: dict[str, tuple["Language", ...]] = {".cpp": ("cpp",), ".py": ("python", "triton"), ".cu": ("cuda",)}
 """File suffix -> languages it may stand for; the first one that the task has a contract for."""
@@ -38,7 +39,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> int:
     """Check and time programs by hand.
 
-    Each is compared with the task's baseline; several ones also with each other, in one interleaved run.
+    Each is compared with the task's baseline; several ones also with each other, in one interleaved run. What came of
+    it is kept beside the runs.
     """
     from evaluators.resolve import resolve_task
     from graph.presets import resolve
@@ -48,39 +50,64 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     chosen = resolve_task(task)
     options = {"task": task, "evaluator": evaluator} | ({} if language is None else {"language": language})
     config = resolve(None, options)
-    solutions = [_solution(chosen, file, config.language) for file in files]
-    verdicts = asyncio.run(_judge(config, chosen, solutions, effort))
-    names = [str(file) for file in files]
-    facts = comparison(chosen, names, verdicts)
+    programs = [(str(file), _solution(chosen, file, config.language)) for file in files]
+    judged = asyncio.run(_judge(config, chosen, programs, effort, home))
+    facts = comparison(chosen, [name for name, _ in programs], judged.comparison)
     if json:
-        screen.data(facts)
+        screen.data({**facts, "record": judged.record})
     else:
         for line in comparison_lines(facts):
             screen.say(line)
-    return DONE if all(verdict.passed for verdict in verdicts.evaluations) else FAILED
+        screen.say(f"recorded as {judged.record[:12]}")
+    return DONE if all(verdict.passed for verdict in judged.comparison.evaluations) else FAILED
+
+
+def evaluations(
+    record: Annotated[str | None, typer.Argument(help="One of them: its record, or the beginning of it.")] = None,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """List what was judged by hand (`ksearch evaluate`), the latest first, or show one of it again."""
+    from checkpoints.database import home_folder
+    from graph.cli.by_hand import find_by_hand, read_by_hand
+    from graph.report.comparison import by_hand_line, comparison, comparison_lines
+
+    screen = Screen(json)
+    if record is None:
+        kept = read_by_hand(home_folder(home))
+        if json:
+            screen.data([item.listed for item in kept])
+        elif not kept:
+            screen.say("nothing was judged by hand yet: `ksearch evaluate TASK FILE` does")
+        for item in [] if json else kept:
+            screen.say(by_hand_line(item.listed))
+        return DONE
+    found = find_by_hand(home_folder(home), record)
+    facts = {**comparison(found.task, found.judged.files, found.judged.comparison), "record": found.record}
+    if json:
+        screen.data(facts)
+    for line in [] if json else comparison_lines(facts):
+        screen.say(line)
+    return DONE
 
 
 async def _judge(
-    config: "SearchConfig", task: "Task", solutions: Sequence["Solution"], effort: "Effort"
-) -> "Comparison":
-    from evaluators.evaluation import Comparison
+    config: "SearchConfig",
+    task: "Task",
+    programs: Sequence[tuple[str, "Solution"]],
+    effort: "Effort",
+    home: Path | None,
+) -> "ByHand":
+    from checkpoints.database import home_folder
     from graph.wiring import Backends
+    from nodes.by_hand import judge_by_hand
 
     backends = Backends()
-    judge = backends.evaluator(config)
     try:
-        if len(solutions) > 1:
-            return await judge.compare(task, solutions, effort)
-        verdict = await judge.evaluate(task, solutions[0], effort)
+        return await judge_by_hand(home_folder(home), backends.evaluator(config), task, programs, effort)
     finally:
         await backends.close()
-    return Comparison(
-        task=task.digest,
-        protocol=verdict.protocol,
-        evaluations=(verdict,),
-        pairs=(),
-        environment=verdict.environment,
-    )
 
 
 def _solution(task: "Task", file: Path, language: "Language | None") -> "Solution":

@@ -1,5 +1,6 @@
 """Programs judged by hand: the format of `ksearch evaluate --json`, and the lines for people. Pure."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -112,3 +113,14 @@ def _verdict(pair: Mapping[str, Any]) -> str:
     if pair["ratio_low"] > 1:
         return f", {pair['a']} is faster"
     return f", {pair['b']} is faster" if pair["ratio_high"] < 1 else ", no clear difference"
+
+
+def by_hand_line(facts: Mapping[str, Any]) -> str:
+    """Return one visit of a person in a line; `facts` as `graph.cli.by_hand.Kept.listed`."""
+    programs = ", ".join(
+        f"{program['file']} {program['status']}"
+        + ("" if program["ratio"] is None else f" {quantity(program['ratio'], 'x')}")
+        for program in facts["programs"]
+    )
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["at"]))
+    return f"{facts['record'][:12]}  {at}  {facts['task']}: {programs}"

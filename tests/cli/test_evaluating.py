@@ -1,6 +1,7 @@
 """evaluate: programs judged by hand."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_one_program(ksearch: Call, tmp_path: Path) -> None:
     file = program(tmp_path, "a.cpp", objective="1.5")
     done = ksearch("evaluate", "scripted", file, "--evaluator", "scripted", "--json")
     assert done.code == 0
-    assert set(done.json) == {"task", "protocol", "programs", "pairs", "environment"}
+    assert set(done.json) == {"task", "protocol", "programs", "pairs", "environment", "record"}
     (facts,) = done.json["programs"]
     assert set(facts) == PROGRAM_KEYS
     assert (facts["file"], facts["status"], facts["effort"], facts["ratio"]) == ("a.cpp", "passed", "search", 1.5)
@@ -50,6 +51,29 @@ def test_several_programs_in_one_run(ksearch: Call, tmp_path: Path) -> None:
     text = ksearch("evaluate", "scripted", *files, "--evaluator", "scripted").out
     assert "a.cpp against c.cpp: 0.50x (0.50 to 0.50), c.cpp is faster" in text
     assert "a.cpp against d.cpp: 1.00x (0.99 to 1.00), no clear difference" in text
+
+
+def test_what_was_judged_is_kept_and_found_again(ksearch: Call, tmp_path: Path) -> None:
+    assert ksearch("evaluations", "--json").json == []
+    files = [program(tmp_path, "a.cpp", objective="1.5"), program(tmp_path, "b.cpp", objective="3")]
+    several = ksearch("evaluate", "scripted", *files, "--evaluator", "scripted", "--json").json
+    again = [ksearch("evaluate", "scripted", "a.cpp", "--evaluator", "scripted", "--json").json for _ in range(2)]
+    listed = ksearch("evaluations", "--json").json
+    assert [item["record"] for item in listed] == [again[1]["record"], again[0]["record"], several["record"]]
+    assert listed[2]["programs"] == [
+        {"file": "a.cpp", "status": "passed", "effort": "search", "ratio": 1.5},
+        {"file": "b.cpp", "status": "passed", "effort": "search", "ratio": 3.0},
+    ]
+    (tmp_path / "a.cpp").unlink()
+    assert ksearch("evaluations", several["record"][:12], "--json").json == several
+    assert f"{several['record'][:12]}  " in ksearch("evaluations").out
+    assert "a.cpp against b.cpp: 0.50x" in ksearch("evaluations", several["record"]).out
+    done = ksearch("evaluations", "")
+    assert (done.code, "3 records begin with ''" in done.err) == (2, True)
+    assert "no records begin with 'xyz'" in ksearch("evaluations", "xyz").err
+    with sqlite3.connect(tmp_path / ".ksearch" / "ksearch.sqlite") as database:
+        entries = database.execute("SELECT role, calls, result IS NOT NULL FROM ledger").fetchall()
+    assert entries == [("comparison", 1, 1)] * 3
 
 
 def test_effort_check_measures_nothing(ksearch: Call, tmp_path: Path) -> None:
