@@ -135,7 +135,7 @@ class _Measured:
     def __init__(self, landscape: Landscape) -> None:
         self._landscape, self._scripted = landscape, ScriptedEvaluator()
         self.compare, self.environment = self._scripted.compare, self._scripted.environment
-        self.close = self._scripted.close
+        self.close, self.protocol = self._scripted.close, self._scripted.protocol
 
     async def evaluate(
         self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None

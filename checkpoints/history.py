@@ -124,7 +124,7 @@ def read_record(home: Path, name: str) -> ThreadRecord:
 
 
 def read_ledger(home: Path, owner: str) -> tuple[Entry, ...]:
-    """Return the paid calls of `owner`, which need not be a thread, the latest first; none when there is no such folder.
+    """Return the paid calls of `owner` (a thread or not), the latest first; none when there is no such folder.
 
     Raises:
         StoreError: the database cannot be read.
