@@ -1,13 +1,9 @@
 """The evaluator of this machine: CPU programs, judged by a supervisor process."""
 
 import asyncio
-import importlib.util
 import json
 import os
-import shutil
 import signal
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,8 @@ from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
 from evaluators.protocols import CPU_ABBA
 from evaluators.solution import Solution
 from evaluators.task import Task
+from evaluators.worker import launch
+from evaluators.worker.failure import SetupFault
 
 MEMORY_BYTES = 4 << 30
 _ATTEMPTS = 3
@@ -110,7 +108,8 @@ class LocalEvaluator:
             raise
         if not line:
             code = await process.wait()
-            return {"error": {"kind": "harness", "message": f"the supervisor ended ({code}): {self._log_tail()}"}}
+            tail = "no output" if self._folder is None else launch.log_tail(self._folder)
+            return {"error": {"kind": "harness", "message": f"the supervisor ended ({code}): {tail}"}}
         return dict(json.loads(line))
 
     async def _start(self) -> asyncio.subprocess.Process:
@@ -119,8 +118,7 @@ class LocalEvaluator:
         self._folder = folder
         with (folder / "supervisor.log").open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-S", "-P", "-m", "evaluators.worker.supervisor", str(folder), str(self._memory_bytes)),
+                *launch.command(folder, self._memory_bytes),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -143,51 +141,12 @@ class LocalEvaluator:
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-
-    def _log_tail(self) -> str:
-        log = self._folder / "supervisor.log" if self._folder is not None else None
-        text = log.read_text(errors="replace").strip() if log is not None and log.is_file() else ""
-        return text[-800:] or "no output"
+            await asyncio.to_thread(launch.remove, folder)
 
 
 def _prepare(scratch: Path | None) -> tuple[Path, dict[str, str]]:
-    """Return a new folder for a supervisor, with its library in it, and the supervisor's environment; blocks."""
-    folder = Path(tempfile.mkdtemp(prefix="ksearch-", dir=scratch))
-    return folder, _environment(_copy_worker(folder / "library"))
-
-
-def _copy_worker(folder: Path) -> Path:
-    """Copy the worker's modules to where the supervisor sees nothing else of this package."""
-    package = folder / "evaluators" / "worker"
-    package.mkdir(parents=True)
-    (folder / "evaluators" / "__init__.py").write_text('"""Private copy."""\n')
-    for module in (Path(__file__).parent / "worker").glob("*.py"):
-        shutil.copyfile(module, package / module.name)
-    return folder
-
-
-def _environment(library: Path) -> dict[str, str]:
-    """Return the supervisor's whole environment: where the compiler and torch are, nothing of the user's."""
-    places = [str(library)]
-    for name in ("torch", "numpy"):
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            raise InfrastructureError(f"{name} is not installed: pip install {name}")
-        place = str(Path(spec.origin).parent.parent)
-        if place not in places:
-            places.append(place)
-    environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "PYTHONPATH": os.pathsep.join(places),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "LC_ALL": "C.UTF-8",
-        "TMPDIR": tempfile.gettempdir(),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    if "LD_LIBRARY_PATH" in os.environ:
-        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
-    return environment
+    """Return a new folder for a supervisor and the supervisor's environment; blocks. Raises InfrastructureError."""
+    try:
+        return launch.prepare(scratch, launch.own_modules())
+    except SetupFault as error:
+        raise InfrastructureError(str(error)) from error
