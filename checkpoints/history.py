@@ -7,19 +7,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import ormsgpack
-
 from checkpoints.database import connect_reader, database_file
 from checkpoints.faults import storage_errors
 from checkpoints.ledger import Entry, read_entries
+from checkpoints.packed import EDGE, planned, unpack
 from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
 from evaluators.errors import UsageError
 from evaluators.objective import Record
 
-_TASKS = "__pregel_tasks"
-"""The channel of the Sends that run next; `branch:to:NODE` are the channels of the edges."""
-_EDGE = "branch:to:"
-_START = "__start__"
 _INTERRUPT, _ERROR = "__interrupt__", "__error__"
 _UNFINISHED = (_INTERRUPT, _ERROR, "__resume__")
 """Writes that do not finish a task."""
@@ -97,6 +92,15 @@ def read_states(home: Path) -> list[Snapshot]:
         return [_latest(connection, thread) for thread in read_threads(connection)]
 
 
+def read_lineages(home: Path) -> dict[str, Lineage]:
+    """Return uuid -> where that thread branched off, of every branch. Errors are those of `read_states`."""
+    if not database_file(home).exists():
+        return {}
+    with _reading(home) as connection:
+        rows = connection.execute("SELECT child, parent, checkpoint, round FROM lineage")
+        return {row[0]: Lineage(child=row[0], parent=row[1], checkpoint=row[2], round=row[3]) for row in rows}
+
+
 def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
     """Yield the thread at each of its checkpoints, the latest first.
 
@@ -163,7 +167,7 @@ def _latest(connection: sqlite3.Connection, thread: Thread) -> Snapshot:
 def _snapshot(
     connection: sqlite3.Connection, thread: Thread, row: tuple[str, bytes, bytes], *, past: bool = False
 ) -> Snapshot:
-    checkpoint, metadata = _unpack(row[1]), json.loads(row[2])
+    checkpoint, metadata = unpack(row[1]), json.loads(row[2])
     writes = connection.execute(
         "SELECT task_path, channel, type, value FROM writes "
         "WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? ORDER BY task_path, idx",
@@ -171,7 +175,7 @@ def _snapshot(
     ).fetchall()
     done = {path for path, channel, _, _ in writes if channel not in _UNFINISHED}
     unanswered = [
-        (channel, _unpack(value))
+        (channel, unpack(value))
         for path, channel, kind, value in writes
         if path not in done and channel in (_INTERRUPT, _ERROR) and kind == "msgpack"
     ]
@@ -181,8 +185,8 @@ def _snapshot(
         checkpoint=row[0],
         step=metadata.get("step"),
         at=checkpoint["ts"],
-        values={name: value for name, value in channels.items() if not name.startswith(("__", _EDGE))},
-        next=tuple(node for path, node in _next(checkpoint) if past or path not in done),
+        values={name: value for name, value in channels.items() if not name.startswith(("__", EDGE))},
+        next=tuple(node for path, node in planned(checkpoint) if past or path not in done),
         interrupts=tuple(
             Interrupt(id=item["data"]["id"], value=item["data"]["value"])
             for channel, items in unanswered
@@ -191,26 +195,3 @@ def _snapshot(
         ),
         errors=tuple(str(error) for channel, error in unanswered if channel == _ERROR),
     )
-
-
-def _next(checkpoint: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (task path, node) of each task that runs after the checkpoint, as LangGraph would plan them."""
-    channels, versions, seen = (checkpoint[name] for name in ("channel_values", "channel_versions", "versions_seen"))
-    for index, send in enumerate(channels.get(_TASKS, ())):
-        yield f"~__pregel_push, {index:010d}, {0:010d}", send["data"][0]
-    for channel in channels:
-        node = channel.removeprefix(_EDGE)
-        if (channel == _START or node != channel) and versions[channel] > seen.get(node, {}).get(channel, ""):
-            yield f"~__pregel_pull, {node}", node
-
-
-def _unpack(data: bytes) -> Any:
-    return ormsgpack.unpackb(data, ext_hook=_inert, option=ormsgpack.OPT_NON_STR_KEYS)
-
-
-def _inert(code: int, data: bytes) -> Any:
-    """Return an object of LangGraph as its name and content; nothing is imported or constructed."""
-    parts = _unpack(data)
-    if isinstance(parts, list) and len(parts) > 2:
-        return {"type": parts[1], "data": parts[2]}
-    return {"type": code, "data": parts}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
@@ -14,6 +14,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from checkpoints.database import BUSY_TIMEOUT_S, connect, pragmas
 from checkpoints.faults import storage_errors
+from checkpoints.rounds import place
 from checkpoints.serde import PlainSerializer
 
 T = TypeVar("T")
@@ -54,7 +55,8 @@ class SearchSaver(AsyncSqliteSaver):
             StoreError: the database or the disk failed; nothing is stored.
             TypeError: the state holds more than plain JSON.
         """
-        return await self._whole(super().aput(config, checkpoint, metadata, new_versions))
+        placed = cast(CheckpointMetadata, {**metadata, **place(checkpoint)})
+        return await self._whole(super().aput(config, checkpoint, placed, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""

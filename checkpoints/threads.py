@@ -86,7 +86,7 @@ class Threads:
         Raises:
             UsageError: the uuid is taken.
         """
-        return await self._database.run(partial(_create, task=task, config=config, uuid=uuid or str(uuid4())))
+        return await self._database.run(partial(create_thread, task=task, config=config, uuid=uuid))
 
     async def find(self, name: str) -> Thread:
         """Return the thread with this name or uuid, the only one that it begins, or the `latest`.
@@ -127,13 +127,13 @@ class Threads:
             before = _get(connection, uuid).config
             if before != config:
                 connection.execute("UPDATE threads SET config = ? WHERE uuid = ?", (config, uuid))
-                _add_event(connection, uuid, "config", {"before": before, "after": config})
+                add_event(connection, uuid, "config", {"before": before, "after": config})
 
         await self._database.run(work)
 
     async def add_event(self, uuid: str, kind: str, data: Any) -> int:
         """Record an event of the thread with its JSON data and return its number."""
-        return await self._database.run(partial(_add_event, uuid=uuid, kind=kind, data=data))
+        return await self._database.run(partial(add_event, uuid=uuid, kind=kind, data=data))
 
     async def events(self, uuid: str) -> list[Event]:
         """Return the thread's events, oldest first."""
@@ -233,16 +233,40 @@ def _get(connection: sqlite3.Connection, uuid: str) -> Thread:
     return _thread(row)
 
 
-def _create(connection: sqlite3.Connection, task: str, config: str, uuid: str) -> Thread:
+def create_thread(
+    connection: sqlite3.Connection, task: str, config: str, uuid: str | None = None, name: str | None = None
+) -> Thread:
+    """Add a thread, paused and held by nobody.
+
+    Args:
+        connection: within a transaction.
+        task: name of the task.
+        config: digest of the configuration.
+        uuid: the thread id; None makes one.
+        name: what people call it; None takes the task's name and a number.
+
+    Raises:
+        UsageError: the uuid or the name is taken, or the name cannot be one.
+    """
+    uuid = uuid or str(uuid4())
     if connection.execute("SELECT 1 FROM threads WHERE uuid = ?", (uuid,)).fetchone():
         raise UsageError(f"the thread id {uuid} is taken: resume that run, or start one without an id")
     now = time.time()
+    chosen = _next_name(connection, task) if name is None else _free_name(connection, name)
     connection.execute(
         "INSERT INTO threads (uuid, name, task, config, created_at, updated_at, status) "
         "VALUES (?, ?, ?, ?, ?, ?, 'paused')",
-        (uuid, _next_name(connection, task), task, config, now, now),
+        (uuid, chosen, task, config, now, now),
     )
     return _get(connection, uuid)
+
+
+def _free_name(connection: sqlite3.Connection, name: str) -> str:
+    if name == LATEST or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", name):
+        raise UsageError(f"{name!r} cannot be a name: take a letter, then letters, digits, `-`, `_` and `.`, up to 64")
+    if connection.execute("SELECT 1 FROM threads WHERE name = ?", (name,)).fetchone():
+        raise UsageError(f"the name {name!r} is taken: choose another one; `ksearch list` shows all")
+    return name
 
 
 def _next_name(connection: sqlite3.Connection, task: str) -> str:
@@ -250,7 +274,7 @@ def _next_name(connection: sqlite3.Connection, task: str) -> str:
     taken = [0]
     for (name,) in connection.execute("SELECT name FROM threads"):
         head, _, number = name.rpartition("-")
-        if head == stem:
+        if head == stem and number.isdecimal():
             taken.append(int(number))
     return f"{stem}-{max(taken) + 1}"
 
@@ -284,7 +308,8 @@ def _release(connection: sqlite3.Connection, uuid: str, status: Status, reason: 
     )
 
 
-def _add_event(connection: sqlite3.Connection, uuid: str, kind: str, data: Any) -> int:
+def add_event(connection: sqlite3.Connection, uuid: str, kind: str, data: Any) -> int:
+    """Record an event of the thread with its JSON data and return its number."""
     row = connection.execute(
         "INSERT INTO events (thread, seq, kind, data, at) "
         "VALUES (?, (SELECT 1 + coalesce(max(seq), 0) FROM events WHERE thread = ?), ?, ?, ?) RETURNING seq",

@@ -44,3 +44,8 @@ def parse_set(text: str) -> tuple[str, Any]:
     except tomllib.TOMLDecodeError:
         return key, value
     return key, parsed["value"] if list(parsed) == ["value"] else value
+
+
+def parse_options(texts: list[str] | None) -> dict[str, Any]:
+    """Return the options that `key=value` arguments set; the last one of a key holds. Raises UsageError."""
+    return dict(parse_set(text) for text in texts or [])

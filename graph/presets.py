@@ -75,6 +75,20 @@ def resolve(preset: str | None, options: Mapping[str, Any]) -> SearchConfig:
         raise UsageError(_explained(error)) from error
 
 
+def changed(before: SearchConfig, options: Mapping[str, Any]) -> SearchConfig:
+    """Return the configuration of a thread with `options` changed.
+
+    Raises:
+        UsageError: as `resolve`, or an option is fixed for a thread's whole life.
+    """
+    if "preset" in options:
+        raise UsageError("the preset of a run is fixed: set the options that you want to change one by one")
+    config = resolve(before.preset, {**before.model_dump(exclude={"preset"}), **options})
+    if config.task != before.task or config.language != before.language:
+        raise UsageError("task and language of a run are fixed: start a new one with `ksearch run`")
+    return config
+
+
 def _may_be_none(option: str) -> bool:
     return type(None) in get_args(SearchConfig.model_fields[option].annotation)
 

@@ -18,10 +18,11 @@ from evaluators.errors import KsearchError, UsageError
 from graph.builder import RECURSION_LIMIT, Graph, build_graph
 from graph.config import SearchConfig
 from graph.context import RunContext
-from graph.presets import resolve
+from graph.presets import changed
 from graph.state import SCHEMA_VERSION, Opening, SearchState
 from graph.wiring import Backends, services
 from nodes.opening import open_search
+from nodes.records import read_config
 from nodes.services import Services
 
 Listen = Callable[[dict[str, Any]], None]
@@ -66,10 +67,8 @@ async def resume(
     `answers` maps ids of pending interrupts to what they are answered with; the others stay pending.
     """
     thread = await means.home.threads.find(name)
-    before = SearchConfig.model_validate(await asyncio.to_thread(means.home.blobs.get_json, thread.config))
-    config = resolve(before.preset, {**before.model_dump(exclude={"preset"}), **options})
-    if config.task != before.task or config.language != before.language:
-        raise UsageError("task and language of a thread are fixed: start a new one with `ksearch run`")
+    before = await asyncio.to_thread(read_config, means.home.blobs, thread.config)
+    config = changed(before, options)
     means.check(config)
     return await _hold(means, thread, Command(resume=answers) if answers else None, listen, config)
 
@@ -130,8 +129,7 @@ async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: T
     """Return what makes the graph go on: None, or the opening when the thread died before its first checkpoint."""
     snapshot = await graph.aget_state(where)
     if not snapshot.values and not snapshot.next:
-        config = SearchConfig.model_validate(await asyncio.to_thread(means.home.blobs.get_json, thread.config))
-        return await open_search(means, config)
+        return await open_search(means, await asyncio.to_thread(read_config, means.home.blobs, thread.config))
     version = snapshot.values.get("schema_version", SCHEMA_VERSION)
     if version != SCHEMA_VERSION:
         raise UsageError(f"thread {thread.name} has state version {version}, this ksearch reads {SCHEMA_VERSION}")

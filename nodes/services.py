@@ -22,6 +22,7 @@ from nodes.novelty import NoveltyIndex
 from nodes.paid import PaidCalls
 from nodes.planner import Planner
 from nodes.purse import Purse
+from nodes.records import read_record
 from nodes.trees import TreeStore
 
 R = TypeVar("R", bound=Record)
@@ -158,7 +159,7 @@ class Services:
         known = self._records.get(blob)
         if isinstance(known, kind):
             return known
-        record = kind.model_validate(self.home.blobs.get_json(blob))
+        record = read_record(self.home.blobs, blob, kind)
         self._remember(blob, record)
         return record
 

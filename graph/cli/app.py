@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from evaluators.errors import KsearchError, UsageError
-from graph.cli import answering, checking, evaluating, exporting, looking, prompting, running, showing_tasks
+from graph.cli import answering, branching, checking, evaluating, exporting, looking, prompting, running, showing_tasks
 from graph.cli.codes import DONE, FAILED, USAGE
 from graph.cli.env_file import load_env
 from graph.cli.options import Invocation
@@ -30,6 +30,9 @@ app = typer.Typer(
 app.command("run", epilog="Example: ksearch run softmax --evaluations 60 --set policy=puct")(running.run)
 app.command("resume", epilog="Example: ksearch resume softmax-1 --set max_evaluations=80")(running.resume)
 app.command("answer", epilog="Example: ksearch answer rmsnorm_linear-1 --write questions")(answering.answer)
+app.command("branch", epilog="Example: ksearch branch softmax-1 --at 12 --set policy=puct --name softmax-puct")(
+    branching.branch
+)
 app.command("list", epilog="Example: ksearch list")(looking.list_runs)
 app.command("show", epilog="Example: ksearch show softmax-1 --json")(looking.show)
 app.command("tree", epilog="Example: ksearch tree softmax-1")(looking.tree)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from checkpoints.blobs import BlobFolder
 from checkpoints.database import blob_folder, home_folder
-from checkpoints.history import Snapshot, ThreadRecord, read_record, read_snapshot, read_states
+from checkpoints.history import Snapshot, ThreadRecord, read_lineages, read_record, read_snapshot, read_states
 from checkpoints.threads import Lineage
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
@@ -13,6 +13,7 @@ from graph.config import SearchConfig
 from graph.report.summary import Run
 from graph.world_model import WorldModel
 from nodes.accounts import no_spend
+from nodes.records import read_config
 from nodes.trees import TreeStore
 
 
@@ -25,14 +26,14 @@ def load_run(home: Path | None, name: str) -> Run:
     return _run(folder, blobs, snapshot, record)
 
 
-def load_all(home: Path | None) -> list[tuple[Snapshot, SearchConfig]]:
-    """Return every run, the one worked on last first, with its configuration."""
+def load_all(home: Path | None) -> list[tuple[Snapshot, SearchConfig, Lineage | None]]:
+    """Return every run, the one worked on last first, with its configuration and where it branched off."""
     folder = home_folder(home)
     snapshots = read_states(folder)
     if not snapshots:
         return []
-    blobs = BlobFolder(blob_folder(folder))
-    return [(snapshot, _config(blobs, snapshot)) for snapshot in snapshots]
+    blobs, lineages = BlobFolder(blob_folder(folder)), read_lineages(folder)
+    return [(snapshot, _config(blobs, snapshot), lineages.get(snapshot.thread.uuid)) for snapshot in snapshots]
 
 
 def load_solution(home: Path | None, run: Run) -> Solution | None:
@@ -60,7 +61,7 @@ def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadReco
 
 
 def _config(blobs: BlobFolder, snapshot: Snapshot) -> SearchConfig:
-    return SearchConfig.model_validate(blobs.get_json(snapshot.thread.config))
+    return read_config(blobs, snapshot.thread.config)
 
 
 def _name(folder: Path, place: Lineage) -> str:

@@ -1,8 +1,9 @@
 """`list`, `show` and `tree`: looking at runs. They read the database and never import LangGraph."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
 from graph.cli.codes import DONE
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
 _STYLES = {"open": "cyan", "active": "yellow", "closed": "green", "failed": "red", "pruned": "dim", None: "bold"}
 
 
-def list_runs(json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
+def list_runs(
+    by_origin: Annotated[bool, typer.Option("--tree", help="Each branch below the run that it came from.")] = False,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
     """List the runs, the one worked on last first."""
     from graph.cli.loading import load_all
-    from graph.report.listing import listing, listing_lines
+    from graph.report.listing import by_descent, listing, listing_lines
 
     screen = Screen(json)
-    runs = [listing(snapshot, config) for snapshot, config in load_all(home)]
+    runs = [listing(snapshot, config, lineage) for snapshot, config, lineage in load_all(home)]
+    runs = by_descent(runs) if by_origin else runs
     if json:
         screen.data(runs)
     elif not runs:

@@ -33,3 +33,7 @@ RecordFile = Annotated[
     Path | None,
     typer.Option("--record", help="Record the whole run in a cassette, however this ends.", metavar="FILE"),
 ]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Set any option: key=value. Repeatable.", metavar="KEY=VALUE"),
+]

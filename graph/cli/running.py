@@ -1,16 +1,12 @@
 """`run` and `resume`: a search from its options to its summary."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from graph.cli.options import AsJson, Debug, HomeFolder, RecordFile, ThreadName
+from graph.cli.options import AsJson, Debug, HomeFolder, RecordFile, SetOption, ThreadName
 
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Set any option: key=value. Repeatable.", metavar="KEY=VALUE"),
-]
 Require = Annotated[
     float | None,
     typer.Option(
@@ -51,7 +47,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     Options come from the preset, then the file, then --set, then the flags; the last one holds.
     """
     from evaluators.resolve import resolve_task
-    from graph.config_file import load_options
+    from graph.config_file import load_options, parse_options
     from graph.presets import resolve
 
     given = {
@@ -69,7 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         "use_seed": False if no_seed_program else None,
     }
     flags = {name: value for name, value in given.items() if value is not None}
-    everything = {**({} if config is None else load_options(config)), **_parsed(options), **flags}
+    everything = {**({} if config is None else load_options(config)), **parse_options(options), **flags}
     chosen = resolve(preset, everything)
     problem = resolve_task(chosen.task)
     if quote:
@@ -96,19 +92,11 @@ def resume(  # noqa: PLR0913, PLR0917 - one parameter per option
     debug: Debug = False,
 ) -> int:
     """Go on with a run where it was left, however it ended."""
-    from evaluators.errors import UsageError
+    from graph.config_file import parse_options
 
-    changes = _parsed(options)
-    if "preset" in changes:
-        raise UsageError("the preset of a run is fixed: set the options that you want to change one by one")
+    changes = parse_options(options)
     if evaluations is not None:
         changes["max_evaluations"] = evaluations
     from graph.cli.session import Session
 
     return Session(json=json, home=home, require=require, record=record).resume(thread, changes)
-
-
-def _parsed(options: list[str] | None) -> dict[str, Any]:
-    from graph.config_file import parse_set
-
-    return dict(parse_set(option) for option in options or [])

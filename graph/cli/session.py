@@ -21,7 +21,7 @@ from graph.cli.recording import check_record
 from graph.cli.run_log import RunLog
 from graph.cli.screen import Screen
 from graph.config import SearchConfig
-from graph.presets import resolve
+from graph.presets import changed
 from graph.report.causes import Machine, causes, shortfall
 from graph.report.ending import ended_lines, still_stopped, went_wrong
 from graph.report.progress import Progress
@@ -65,7 +65,7 @@ class Session:
     def resume(self, name: str, changes: Mapping[str, Any], answers: Mapping[str, str] | None = None) -> int:
         """Go on with a run and return the exit code; `answers` is as in graph.runs.resume. Raises KsearchError."""
         before = load_run(self.home, name)
-        config = resolve(before.config.preset, {**before.config.model_dump(exclude={"preset"}), **changes})
+        config = changed(before.config, changes)
         progress = Progress(
             task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
         )

@@ -96,7 +96,18 @@ def test_a_home_that_cannot_be_written_can_be_looked_at(read_only: Path) -> None
 
 @pytest.mark.parametrize(
     "arguments",
-    [["show"], ["list"], ["answer"], ["tree"], ["tree", "--json"], ["tasks"], ["--help"], ["run", "--help"]],
+    [
+        ["show"],
+        ["list"],
+        ["list", "--tree"],
+        ["branch", "--at", "1"],
+        ["answer"],
+        ["tree"],
+        ["tree", "--json"],
+        ["tasks"],
+        ["--help"],
+        ["run", "--help"],
+    ],
 )
 def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: list[str]) -> None:
     code = (
@@ -117,7 +128,9 @@ def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: li
 
 
 def test_help_has_an_example_for_every_command(ksearch: Call) -> None:
-    commands = ("run", "resume", "answer", "list", "show", "tree", "export", "evaluate", "tasks", "prompts", "doctor")
+    commands = (
+        "run", "resume", "branch", "answer", "list", "show", "tree", "export", "evaluate", "tasks", "prompts", "doctor",
+    )  # fmt: skip
     general = ksearch("--help")
     assert all(f"\n  {name} " in general.out for name in commands)
     for name in commands:

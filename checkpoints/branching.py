@@ -1,0 +1,149 @@
+"""Branches: a new thread with another one's history up to a checkpoint, to go on from there by itself."""
+
+import json
+import sqlite3
+from typing import Any
+
+from checkpoints.database import Database
+from checkpoints.rounds import Point, boundaries, find_point, read_marks, unpacked
+from checkpoints.threads import Thread, add_event, create_thread, find_thread
+from evaluators.objective import Record
+
+_PAID_WITHIN = {
+    "evaluate": ("coder",),
+    "check_stagnation": ("coder", "evaluator"),
+}
+"""Node that runs next -> roles whose calls of the round under way were made before it."""
+_PAID_AFTER = {"update_world_model": ("planner", "review")}
+"""Node that runs next -> roles whose calls of the round that has ended are made by it."""
+
+
+class Origin(Record):
+    """What a branch is made from."""
+
+    thread: Thread
+    point: Point
+    config: str
+    """Digest of the configuration that was in force there."""
+
+
+class Fork(Record):
+    """How the branch differs from its origin."""
+
+    config: str
+    """Digest of the configuration in force from there on."""
+    options: dict[str, Any] = {}
+    """What was changed in it, for the record."""
+    name: str | None = None
+    """What people call the branch; None takes the task's name and a number."""
+
+
+def read_origin(connection: sqlite3.Connection, name: str, at: str) -> Origin:
+    """Return the thread `name` at the checkpoint `at`.
+
+    Raises:
+        UsageError: there is no such thread or checkpoint.
+    """
+    thread = find_thread(connection, name)
+    point = find_point(read_marks(connection, thread.uuid), thread, at)
+    config = thread.config
+    if not point.latest:
+        config = _state_config(connection, thread, point) or config
+    return Origin(thread=thread, point=point, config=config)
+
+
+async def branch(database: Database, origin: Origin, fork: Fork) -> Thread:
+    """Make the branch and return it, paused, or finished where its origin had.
+
+    It gets the round boundaries of its ancestor, the checkpoint itself and what was paid for until then. What the step
+    after the checkpoint has already brought is copied only from the thread's latest checkpoint, and only when the
+    configuration stays as it is: under another one the step is made anew. Blobs are shared.
+
+    Raises:
+        StoreError: the database or the disk failed; nothing is made.
+        UsageError: the name is taken or cannot be one, or the checkpoint has been dropped meanwhile.
+    """
+
+    def work(connection: sqlite3.Connection) -> Thread:
+        return _branch(connection, origin, fork)
+
+    return await database.run(work)
+
+
+def _branch(connection: sqlite3.Connection, origin: Origin, fork: Fork) -> Thread:
+    source, mark = origin.thread, origin.point.mark
+    marks = read_marks(connection, source.uuid)
+    find_point(marks, source, mark.checkpoint)
+    as_it_is = origin.point.latest and fork.config == origin.config
+    thread = create_thread(connection, source.task, fork.config, name=fork.name)
+    kept = {item.checkpoint for item in boundaries(marks).values() if item.checkpoint < mark.checkpoint}
+    _copy_checkpoints(connection, source.uuid, thread.uuid, {*kept, mark.checkpoint})
+    if as_it_is:
+        _copy_writes(connection, source.uuid, thread.uuid, mark.checkpoint)
+    _copy_ledger(connection, source.uuid, thread.uuid, origin.point, everything=as_it_is)
+    round_ = origin.point.round
+    connection.execute(
+        "INSERT INTO lineage (child, parent, checkpoint, round) VALUES (?, ?, ?, ?)",
+        (thread.uuid, source.uuid, mark.checkpoint, round_),
+    )
+    made = {"parent": source.name, "checkpoint": mark.checkpoint, "round": round_, "options": fork.options}
+    add_event(connection, thread.uuid, "branch", made)
+    if mark.round is not None and not mark.next:
+        reason = source.reason if origin.point.latest else f"as {source.name} had in round {round_}"
+        connection.execute("UPDATE threads SET status = 'finished', reason = ? WHERE uuid = ?", (reason, thread.uuid))
+    return find_thread(connection, thread.uuid)
+
+
+def _state_config(connection: sqlite3.Connection, thread: Thread, point: Point) -> str | None:
+    config: str | None = unpacked(connection, thread.uuid, point.mark.checkpoint)["channel_values"].get("config")
+    return config
+
+
+def _copy_checkpoints(connection: sqlite3.Connection, source: str, target: str, names: set[str]) -> None:
+    """Copy these checkpoints; each gets the one before it as its parent."""
+    connection.execute(
+        "INSERT INTO checkpoints "
+        "(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) "
+        "SELECT ?, '', checkpoint_id, lag(checkpoint_id) OVER (ORDER BY checkpoint_id), type, checkpoint, metadata "
+        "FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
+        "AND checkpoint_id IN (SELECT value FROM json_each(?))",
+        (target, source, json.dumps(sorted(names))),
+    )
+
+
+def _copy_writes(connection: sqlite3.Connection, source: str, target: str, checkpoint: str) -> None:
+    """Copy what the tasks after the checkpoint have brought so far. Tasks go by the checkpoint's id, which is kept."""
+    columns = "checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value"
+    connection.execute(
+        f"INSERT INTO writes (thread_id, {columns}) SELECT ?, {columns} FROM writes "
+        "WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
+        (target, source, checkpoint),
+    )
+
+
+def _copy_ledger(connection: sqlite3.Connection, source: str, target: str, point: Point, *, everything: bool) -> None:
+    """Copy what was paid for until the point. Calls that were never finished stay with the thread that began them."""
+    where, values = ("1", []) if everything else _paid_until(point)
+    columns = "round, cycle, sample, role, turn, request, calls, started_at, finished_at, result, spend"
+    connection.execute(
+        f"INSERT INTO ledger (thread, {columns}) SELECT ?, {columns} FROM ledger "
+        f"WHERE thread = ? AND result IS NOT NULL AND ({where})",
+        (target, source, *values),
+    )
+
+
+def _paid_until(point: Point) -> tuple[str, list[str | int]]:
+    """Return the condition on the ledger, and its values, for calls that were made before the point."""
+    if point.mark.round is None:
+        return "0", []
+    node = point.mark.next[0] if point.mark.next else ""
+    within, after = _PAID_WITHIN.get(node, ()), _PAID_AFTER.get(node, ())
+    round_ = point.round
+    return (
+        f"(round <= ? AND NOT (round = ? AND role IN ({_marks(after)}))) OR (round = ? AND role IN ({_marks(within)}))",
+        [round_, round_, *after, round_ + 1, *within],
+    )
+
+
+def _marks(values: tuple[str, ...]) -> str:
+    return ", ".join("?" for _ in values)

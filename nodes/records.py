@@ -1,0 +1,40 @@
+"""Records that are kept as blobs, read back; those of another version of ksearch are told in one line."""
+
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from checkpoints.blobs import BlobStore
+from evaluators.errors import UsageError
+from evaluators.objective import Record
+from graph.config import SearchConfig
+
+R = TypeVar("R", bound=Record)
+
+
+def read_record(blobs: BlobStore, digest: str, kind: type[R]) -> R:
+    """Return the record in a blob.
+
+    Raises:
+        StoreError: the blob is missing or damaged.
+        UsageError: it holds what this version does not know; the message says what.
+    """
+    value = blobs.get_json(digest)
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise UsageError(_explained(kind, digest, error)) from error
+
+
+def read_config(blobs: BlobStore, digest: str) -> SearchConfig:
+    """Return the configuration in a blob. Errors are those of `read_record`."""
+    return read_record(blobs, digest, SearchConfig)
+
+
+def _explained(kind: type[Record], digest: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"])) or "it"
+    return (
+        f"blob {digest[:12]} is no {kind.__name__} of this ksearch ({where}: {first['msg']}): "
+        "another version wrote it; go on with that version, or a newer one"
+    )
