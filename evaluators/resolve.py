@@ -1,20 +1,32 @@
 """One resolver: from what a person types to a task."""
 
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from evaluators.adapters.registry import ADAPTERS, load_adapted
 from evaluators.errors import TaskError
 from evaluators.scripted_tasks import SCRIPTED_TASKS
 from evaluators.task import Task
 from evaluators.task_file import builtin_tasks, load_task_folder
 
+FORMS = ("NAME", "FOLDER", *(form for _, form in ADAPTERS.values()))
+"""How references to tasks look, for people."""
+
 
 def resolve_task(reference: str) -> Task:
-    """Return the task that `reference` names: a built-in task, or a folder with task.toml.
+    """Return the task that `reference` names: see `FORMS`; NAME is built in, FOLDER has a task.toml.
 
     Raises TaskError when there is none (names the nearest) or when its files are wrong (names file, key, reason).
     """
+    prefix, colon, rest = reference.partition(":")
+    if colon and re.fullmatch(r"[a-z_]+", prefix):
+        if prefix in ADAPTERS:
+            return load_adapted(prefix, rest)
+        raise TaskError(f"{reference}: there are no tasks of the kind {prefix!r}; a task is {', '.join(FORMS)}")
+    if reference.endswith(".py"):
+        return load_adapted("file", reference)
     if _is_path(reference):
         return load_task_folder(Path(reference))
     return resolve_builtin(reference)

@@ -46,13 +46,13 @@ def load_task_folder(path: str | Path) -> Task:
     """
     folder = Path(path)
     try:
-        table = _toml(_text(folder, "task.toml"))
-        reference = _text(folder, "reference.py")
-        task = _task(table, reference, lambda name: _text(folder, name), _origin(folder))
-        _check_sizes(task)
+        table = _toml(read_text(folder, "task.toml"))
+        reference = read_text(folder, "reference.py")
+        task = _task(table, reference, lambda name: read_text(folder, name), _origin(folder))
+        check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except UsageError as error:
-        raise TaskError(_one_line(_placed(folder, str(error)))) from error
+        raise TaskError(one_line(_placed(folder, str(error)))) from error
     return task
 
 
@@ -63,7 +63,7 @@ def _placed(folder: Path, reason: str) -> str:
     return f"{folder / reason}" if reason.startswith("reference.py:") else f"{folder / 'task.toml'}: {reason}"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return `text` without line ends, and without what could steer a terminal: the file's author is not known."""
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
 
@@ -72,8 +72,8 @@ def _origin(folder: Path) -> str:
     return "built-in" if folder.resolve().parent == TASKS else str(folder)
 
 
-def _text(folder: Path, name: str) -> str:
-    """Return the text of a file that lies in `folder` itself."""
+def read_text(folder: Path, name: str) -> str:
+    """Return the text of a file that lies in `folder` itself; raises TaskError that names it."""
     path = folder / name
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
@@ -170,7 +170,7 @@ def _contracts(items: list[tuple[str, Any]], read: Callable[[str], str]) -> dict
         names = value.get("seed", []) if isinstance(value, dict) else []
         files = {name: read(name) for name in _file_names(names, f"{key}.seed")}
         contract = _section(Contract, {**value, "seed": files or None} if isinstance(value, dict) else value, key)
-        _check_seed(contract, language, files, key)
+        check_seed(contract, language, files, key)
         contracts[language] = contract
     return contracts
 
@@ -184,7 +184,8 @@ def _file_names(value: Any, key: str) -> list[str]:
     return value
 
 
-def _check_seed(contract: Contract, language: str, files: Mapping[str, str], key: str) -> None:
+def check_seed(contract: Contract, language: str, files: Mapping[str, str], key: str) -> None:
+    """Check that a seed program declares its knobs well and defines the entry point; raises TaskError."""
     if not files:
         return
     name, text = contract.main_file, files[contract.main_file]
@@ -245,7 +246,8 @@ def _nearest(name: str, allowed: Collection[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; it may be one of {', '.join(sorted(allowed))}"
 
 
-def _check_sizes(task: Task) -> None:
+def check_sizes(task: Task) -> None:
+    """Raise TaskError when a workload's tensors are larger than any device."""
     tensors = [tensor for tensor in [*task.inputs.values(), *task.outputs.values()] if isinstance(tensor, Tensor)]
     for workload in task.workloads:
         sizes = task.sizes(workload)

@@ -6,6 +6,8 @@ import warnings
 from evaluators.errors import TaskError
 
 _GENERATOR = ("axes", "params", "seed")
+DECLARATIONS = ("NAME", "WORKLOADS", "HELD_OUT", "TOLERANCE", "SEED", "LANGUAGES", "DEVICE", "TIMEOUT_S")
+"""Constants by which a task in a file of its own says what is not computed in it."""
 
 
 def check_reference(source: str, inputs: tuple[str, ...]) -> None:

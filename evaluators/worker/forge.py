@@ -30,6 +30,7 @@ RUNNER_MODULES = (
     "rules",
     "runner",
     "sandbox",
+    "script",
     "seccomp",
     "status",
     "syscalls",
@@ -86,8 +87,8 @@ class Forge:
         ready = self._receive(_START_S)
         self.namespaces, self.user_namespace = ready["namespaces"], ready["user_namespace"]
 
-    def start(self, plan: Plan, output_bytes: int, argv: list[str] | None = None) -> Child:
-        """Return a new confined process: a runner, or the program `argv`."""
+    def start(self, plan: Plan, output_bytes: int, argv: list[str] | None = None, *, script: bool = False) -> Child:
+        """Return a new confined process: a runner, the program `argv`, or with `script` one for a single driver."""
         self._last += 1
         self._drain()
         control, theirs = wire.pair()
@@ -97,7 +98,7 @@ class Forge:
         environment |= {"HOME": plan.work, "TMPDIR": plan.work}
         request = {
             "id": self._last,
-            "mode": "runner" if argv is None else "exec",
+            "mode": "script" if script else "runner" if argv is None else "exec",
             "plan": asdict(plan),
             "argv": argv or [],
             "environment": environment,

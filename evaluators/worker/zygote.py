@@ -1,8 +1,8 @@
 """The zygote: imports torch once, never computes, and forks one confined process per candidate run.
 
 Requests come on the socket whose descriptor is argv[1], each with three descriptors (control, output, lifeline):
-`{"id", "mode": "runner" | "exec", "plan": {...}, "argv", "environment"}`. Replies: `{"ready", "namespaces"}` once, then
-`{"id", "exit"}` when a process has ended (negative: killed by that signal).
+`{"id", "mode": "runner" | "script" | "exec", "plan": {...}, "argv", "environment"}`. Replies:
+`{"ready", "namespaces"}` once, then `{"id", "exit"}` when a process has ended (negative: killed by that signal).
 `{"end": id}` kills a process and, without PID namespaces, every stray descendant; it is answered by `{"ended": id}`.
 """
 
@@ -106,9 +106,9 @@ def _become_child(request: dict[str, Any], control: int, output: int, parent: in
     wire.send_json(sock, {"layers": layers})
     if request["mode"] == "exec":
         os.execve(request["argv"][0], request["argv"], request["environment"])
-    from evaluators.worker import runner
+    from evaluators.worker import runner, script
 
-    runner.serve(sock)
+    (script if request["mode"] == "script" else runner).serve(sock)
     os._exit(0)
 
 
@@ -122,7 +122,7 @@ def main() -> None:
     import numpy  # noqa: F401
     import torch
 
-    from evaluators.worker import runner  # noqa: F401
+    from evaluators.worker import runner, script  # noqa: F401
 
     torch.set_num_threads(1)
     # What is here now is garbage in no child: a collection there would touch, and so copy, all of it.

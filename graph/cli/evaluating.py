@@ -24,7 +24,7 @@ EffortName = Literal["check", "search", "certify"]
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
-    task: Annotated[str, typer.Argument(help="A built-in task, or a folder with task.toml.")],
+    task: Annotated[str, typer.Argument(help="A built-in task, a folder with task.toml, or a file of yours.")],
     files: Annotated[
         list[Path], typer.Argument(help="Programs, one file each; or solution.json files of `ksearch export`.")
     ],

@@ -86,7 +86,9 @@ def diff(before: VariantName, after: VariantName, json: AsJson = False, debug: D
 
 @prompts_app.command("render", epilog="Example: ksearch prompts render softmax --role coder --kind improve")
 def render(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A built-in task, or a folder with task.toml.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="A built-in task, a folder with task.toml, or a file of yours.")
+    ],
     role: Annotated[Literal["planner", "coder"], typer.Option(help="Whose prompt.")] = "planner",
     kind: Annotated[Kind, typer.Option(help="planner: first, revise; coder: first, debug, improve, repair.")] = "first",
     variant: Annotated[str | None, typer.Option(help="Short for --set prompt_variant=VARIANT.")] = None,

@@ -17,7 +17,8 @@ Require = Annotated[
 
 def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     task: Annotated[
-        str | None, typer.Argument(help="A built-in task, or a folder with task.toml [default: softmax].")
+        str | None,
+        typer.Argument(help="A built-in task, a folder with task.toml, or a file of yours [default: softmax]."),
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Options to start from: `default` or `paper`.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of options.", metavar="FILE")] = None,

@@ -33,7 +33,9 @@ def tasks(context: typer.Context, json: AsJson = False, home: HomeFolder = None,
 
 @app.command("show", epilog="Example: ksearch tasks show softmax")
 def show(
-    name: Annotated[str, typer.Argument(metavar="TASK", help="A built-in task, or a folder with task.toml.")],
+    name: Annotated[
+        str, typer.Argument(metavar="TASK", help="A built-in task, a folder with task.toml, or a file of yours.")
+    ],
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,

@@ -6,6 +6,7 @@ from typing import Any
 
 from evaluators.solution import SUFFIX, Language
 from evaluators.task import Contract, Task
+from evaluators.task_source import DECLARATIONS
 from evaluators.worker.flags import DEFAULT
 from graph.config import SearchConfig
 from nodes.prompting.signature import signature
@@ -56,7 +57,8 @@ def main_file(contract: Contract, language: Language) -> str:
 def shown_reference(source: str) -> str:
     """Return the reference's source without the functions that make inputs, time the baseline or give the floor.
 
-    How secret inputs are drawn is not the coder's business. Source that is not Python is returned as it is.
+    Nor with declarations such as a file's held-out workloads. How secret inputs are drawn is not the coder's business.
+    Source that is not Python is returned as it is.
     """
     try:
         tree = ast.parse(source)
@@ -67,7 +69,14 @@ def shown_reference(source: str) -> str:
         if isinstance(item, ast.FunctionDef) and item.name in _NOT_SHOWN:
             first = min([item.lineno, *(decorator.lineno for decorator in item.decorator_list)])
             del lines[first - 1 : item.end_lineno]
+        elif _declares(item):
+            del lines[item.lineno - 1 : item.end_lineno]
     text = "\n".join(lines).strip()
     while "\n\n\n\n" in text:
         text = text.replace("\n\n\n\n", "\n\n\n")
     return text
+
+
+def _declares(item: ast.stmt) -> bool:
+    targets = item.targets if isinstance(item, ast.Assign) else [item.target] if isinstance(item, ast.AnnAssign) else []
+    return any(isinstance(target, ast.Name) and target.id in DECLARATIONS for target in targets)

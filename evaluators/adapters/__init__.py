@@ -1,0 +1,1 @@
+"""Formats that tasks come in besides our own folders."""

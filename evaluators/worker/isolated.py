@@ -1,0 +1,126 @@
+"""Isolated runs of Python that nobody vouches for: a process of its own for each, confined like a candidate.
+
+JSON lines on stdin, one answer a line on stdout. A request is `{"driver", "request", "files", "readable", "timeout_s",
+"lock"}`: the source of a module whose `main(request)` is called with JSON and returns JSON; files written to a folder
+that it may read (its place is `request["folder"]`); more folders it may read; its limit; how to hold the machine's
+timing lock (`none`, `shared`, `alone`). An answer is `{"answer", "output", "wall_s"}`,
+`{"failure": {"status", "message", "log"}}` or `{"error": {"kind", "message"}}`. What it answers is the untrusted
+code's word.
+"""
+
+import json
+import os
+import shutil
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from evaluators.worker import wire
+from evaluators.worker.build import give_away
+from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.forge import Forge, import_folders
+from evaluators.worker.sandbox import Plan
+from evaluators.worker.status import Status
+from evaluators.worker.timing_lock import held
+
+_FILE_BYTES = 256 << 20
+_OUTPUT_BYTES = 64 << 10
+_ANSWER_BYTES = 8 << 20
+_PROCESSES = 256
+
+
+class Isolator:
+    """Runs drivers one after the other."""
+
+    def __init__(self, folder: Path, memory_bytes: int) -> None:
+        """Start the zygote. Raises HarnessFault."""
+        self._folder, self._memory_bytes = folder, memory_bytes
+        self._forge = Forge(folder)
+        self._forge.wait_ready()
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request. Raises CandidateFailure, HarnessFault."""
+        name = os.urandom(6).hex()
+        files, work = self._folder / f"files-{name}", self._folder / f"work-{name}"
+        for folder in (files, work):
+            folder.mkdir()
+        try:
+            for file, text in request["files"].items():
+                (files / file).write_text(text)
+            give_away(work)
+            with nullcontext() if request["lock"] == "none" else held(alone=request["lock"] == "alone"):
+                return self._run(request, files, work)
+        finally:
+            shutil.rmtree(files)
+            shutil.rmtree(work, ignore_errors=True)
+
+    def close(self) -> None:
+        """End the zygote and what it forked."""
+        self._forge.close()
+
+    def _run(self, request: dict[str, Any], files: Path, work: Path) -> dict[str, Any]:
+        readable = (str(files), sys.prefix, sys.base_prefix, *import_folders(), str(self._folder / "runner"))
+        plan = Plan(
+            work=str(work),
+            readable=(*readable, *request["readable"]),
+            keep_work=False,
+            memory_bytes=self._memory_bytes,
+            cpu_s=int(request["timeout_s"]) * (os.cpu_count() or 1) + 5,
+            file_bytes=_FILE_BYTES,
+            processes=_PROCESSES,
+        )
+        body = {"driver": request["driver"], "request": {**request["request"], "folder": str(files)}}
+        fds = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("question", "answer")]
+        started = time.monotonic()
+        child = self._forge.start(plan, _OUTPUT_BYTES, script=True)
+        try:
+            with os.fdopen(os.dup(fds[0]), "wb") as file:
+                file.write(json.dumps(body).encode())
+            child.request(wire.LOAD, {}, started + request["timeout_s"], fds)
+            answer = _answer_in(fds[1], child.output())
+        except CandidateFailure as failure:
+            if failure.status is Status.TIMEOUT:
+                failure.message = f"no end within {request['timeout_s']:g} s"
+            raise
+        finally:
+            child.end()
+            wire.close_all(fds)
+        return {"answer": answer, "output": child.output(), "wall_s": time.monotonic() - started}
+
+
+def _answer_in(fd: int, output: str) -> Any:
+    size = os.fstat(fd).st_size
+    if size > _ANSWER_BYTES:
+        raise CandidateFailure(Status.OUTPUT_LIMIT, f"answered with more than {_ANSWER_BYTES >> 20} MiB", log=output)
+    try:
+        return json.loads(os.pread(fd, size, 0))
+    except ValueError as error:
+        raise CandidateFailure(Status.RUNTIME_ERROR, f"its answer is not JSON: {error}", log=output) from error
+
+
+def _answer(isolator: Isolator, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return isolator.run(request)
+    except CandidateFailure as failure:
+        return {"failure": {"status": failure.status, "message": failure.message, "log": failure.log}}
+    except (HarnessFault, OSError) as error:
+        return {"error": {"kind": "harness", "message": f"{error}"}}
+
+
+def main() -> None:
+    """Serve until stdin closes."""
+    folder, memory_bytes = Path(sys.argv[1]), int(sys.argv[2])
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    folder.chmod(0o711)
+    isolator = Isolator(folder, memory_bytes)
+    for line in sys.stdin:
+        replies.write(json.dumps(_answer(isolator, json.loads(line))) + "\n")
+        replies.flush()
+    isolator.close()
+
+
+if __name__ == "__main__":
+    main()
