@@ -40,7 +40,7 @@ def inputs(axes, params, seed):
     }
 
 
-def reference(  # noqa: PLR0913, PLR0917
+def reference(
     x,
     mask,
     norm_gamma,
@@ -65,7 +65,7 @@ def reference(  # noqa: PLR0913, PLR0917
     return ((normed * gate) @ out_proj.double().T).float()
 
 
-def baseline(  # noqa: PLR0913, PLR0917
+def baseline(
     x,
     mask,
     norm_gamma,

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 
-def trimul(  # noqa: PLR0913, PLR0917
+def trimul(
     x,
     mask,
     norm_gamma,
