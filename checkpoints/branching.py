@@ -123,7 +123,7 @@ def _copy_writes(connection: sqlite3.Connection, source: str, target: str, check
 
 def _copy_ledger(connection: sqlite3.Connection, source: str, target: str, point: Point, *, everything: bool) -> None:
     """Copy what was paid for until the point. Calls that were never finished stay with the thread that began them."""
-    where, values = ("1", []) if everything else _paid_until(point)
+    where, values = ("1", []) if everything else paid_until(point)
     columns = "round, cycle, sample, role, turn, request, calls, started_at, finished_at, result, spend"
     connection.execute(
         f"INSERT INTO ledger (thread, {columns}) SELECT ?, {columns} FROM ledger "
@@ -132,7 +132,7 @@ def _copy_ledger(connection: sqlite3.Connection, source: str, target: str, point
     )
 
 
-def _paid_until(point: Point) -> tuple[str, list[str | int]]:
+def paid_until(point: Point) -> tuple[str, list[str | int]]:
     """Return the condition on the ledger, and its values, for calls that were made before the point."""
     if point.mark.round is None:
         return "0", []

@@ -7,10 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from checkpoints.branching import paid_until
 from checkpoints.database import connect_reader, database_file
 from checkpoints.faults import storage_errors
 from checkpoints.ledger import Entry, read_entries
 from checkpoints.packed import EDGE, planned, unpack
+from checkpoints.rounds import NOW, Mark, find_point, read_marks
 from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
 from evaluators.errors import UsageError
 from evaluators.objective import Record
@@ -73,10 +75,24 @@ def read_state(home: Path, name: str) -> dict[str, Any]:
     return read_snapshot(home, name).values
 
 
-def read_snapshot(home: Path, name: str) -> Snapshot:
-    """Return the thread as it is now. Arguments and errors are those of `read_state`."""
+def read_snapshot(home: Path, name: str, at: str = NOW) -> Snapshot:
+    """Return the thread as it is now, or as it was.
+
+    Arguments and errors are those of `read_state`; `at` is a round, a checkpoint's id or its beginning, or `now`.
+    """
     with _reading(home) as connection:
-        return _latest(connection, find_thread(connection, name))
+        thread = find_thread(connection, name)
+        if at == NOW:
+            return _latest(connection, thread)
+        point = find_point(_marks(connection, thread), thread, at)
+        row = connection.execute(
+            f"{_CHECKPOINT} AND checkpoint_id = ?", (thread.uuid, point.mark.checkpoint)
+        ).fetchone()
+        return _snapshot(connection, thread, row, past=True)
+
+
+def _marks(connection: sqlite3.Connection, thread: Thread) -> list[Mark]:
+    return read_marks(connection, thread.uuid) if _has_checkpoints(connection) else []
 
 
 def read_states(home: Path) -> list[Snapshot]:
@@ -115,15 +131,21 @@ def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
             yield _snapshot(connection, thread, row, past=True)
 
 
-def read_record(home: Path, name: str) -> ThreadRecord:
-    """Return what is recorded of the thread beside its state. Arguments and errors are those of `read_state`."""
+def read_record(home: Path, name: str, at: str = NOW) -> ThreadRecord:
+    """Return what is recorded of the thread beside its state, paid calls as far as they were made until `at`.
+
+    Arguments and errors are those of `read_snapshot`.
+    """
     with _reading(home) as connection:
         thread = find_thread(connection, name)
+        where, values = "1", list[str | int]()
+        if at != NOW:
+            where, values = paid_until(find_point(_marks(connection, thread), thread, at))
         return ThreadRecord(
             thread=thread,
             ancestors=tuple(read_ancestors(connection, thread.uuid)),
             events=tuple(read_events(connection, thread.uuid)),
-            entries=tuple(read_entries(connection, "thread = ?", (thread.uuid,))),
+            entries=tuple(read_entries(connection, f"thread = ? AND ({where})", (thread.uuid, *values))),
         )
 
 

@@ -1,7 +1,7 @@
 """The workflow: nodes, edges and fan-outs. What is drawn here is what runs."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
@@ -11,6 +11,7 @@ from langgraph.types import Command, Send
 
 from evaluators.errors import StoreError
 from graph.context import RunContext
+from graph.migrating import migrated
 from graph.routing import after_check, after_initialize, after_select, after_update
 from graph.state import Candidate, Opening, Sample, SearchState, Stop
 from nodes.check_stagnation import check_stagnation
@@ -44,7 +45,10 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
         async def node(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
             means, thread = await services(), _thread(runtime)
             async with means.presence.working(thread):
-                return await work(means, state, thread, _tell(runtime))
+                current = migrated(state)
+                update = await work(means, cast(SearchState, current), thread, _tell(runtime))
+            moved = {key: value for key, value in current.items() if key not in state or value != state.get(key)}
+            return {**moved, **update}
 
         return node
 

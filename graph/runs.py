@@ -14,12 +14,13 @@ from langgraph.types import Command
 
 from checkpoints.home import Home
 from checkpoints.threads import Status, Thread
-from evaluators.errors import KsearchError, UsageError
+from evaluators.errors import KsearchError
 from graph.builder import RECURSION_LIMIT, Graph, build_graph
 from graph.config import SearchConfig
 from graph.context import RunContext
+from graph.migrating import migrated
 from graph.presets import changed
-from graph.state import SCHEMA_VERSION, Opening, SearchState
+from graph.state import Opening, SearchState
 from graph.wiring import Backends, services
 from nodes.opening import open_search
 from nodes.records import read_config
@@ -130,9 +131,7 @@ async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: T
     snapshot = await graph.aget_state(where)
     if not snapshot.values and not snapshot.next:
         return await open_search(means, await asyncio.to_thread(read_config, means.home.blobs, thread.config))
-    version = snapshot.values.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        raise UsageError(f"thread {thread.name} has state version {version}, this ksearch reads {SCHEMA_VERSION}")
+    migrated(snapshot.values)
     if not snapshot.next:
         # The search had stopped: look again whether the reason still holds under the configuration in force.
         await graph.aupdate_state(where, {"stop": None, "stop_request": ""}, as_node="update_world_model")

@@ -13,7 +13,8 @@ class Log(TypedDict):
     head: str
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Goes up with every change of the state that an earlier version's checkpoints lack; see graph/migrating.py."""
 
 
 def collect(old: list[dict[str, Any]], new: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -117,6 +118,8 @@ class SearchState(Opening):
     stop: Stop | None
     stop_request: str
     """Set from outside to end the search at the next boundary; empty otherwise."""
+    steered: int
+    """Up to which of people's requests (checkpoints/steering.py, counted from 1) the plan has been brought."""
     lineage: dict[str, Any] | None
 
 

@@ -66,6 +66,7 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
         "edits": committed.log,
         "stop": stop,
         "stop_request": "",
+        "steered": 0,
         "lineage": None,
     }
 

@@ -13,7 +13,18 @@ import typer
 from typer.exceptions import TyperException
 
 from evaluators.errors import KsearchError, UsageError
-from graph.cli import answering, branching, checking, evaluating, exporting, looking, prompting, running, showing_tasks
+from graph.cli import (
+    answering,
+    branching,
+    checking,
+    evaluating,
+    exporting,
+    looking,
+    prompting,
+    running,
+    showing_tasks,
+    telling,
+)
 from graph.cli.codes import DONE, FAILED, USAGE
 from graph.cli.env_file import load_env
 from graph.cli.options import Invocation
@@ -36,6 +47,8 @@ app.command("branch", epilog="Example: ksearch branch softmax-1 --at 12 --set po
 app.command("list", epilog="Example: ksearch list")(looking.list_runs)
 app.command("show", epilog="Example: ksearch show softmax-1 --json")(looking.show)
 app.command("tree", epilog="Example: ksearch tree softmax-1")(looking.tree)
+app.command("log", epilog="Example: ksearch log softmax-1 --only edits")(telling.log)
+app.command("diff", epilog="Example: ksearch diff softmax-1 softmax-puct")(telling.diff)
 app.command("export", epilog="Example: ksearch export softmax-1 --to best")(exporting.export)
 app.command("evaluate", epilog="Example: ksearch evaluate softmax mine.cpp theirs.cpp --effort certify")(
     evaluating.evaluate

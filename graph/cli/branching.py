@@ -5,15 +5,13 @@ from typing import Annotated
 import typer
 
 from graph.cli.codes import DONE
-from graph.cli.options import AsJson, Debug, HomeFolder, SetOption, ThreadName
+from graph.cli.options import AsJson, At, Debug, HomeFolder, SetOption, ThreadName
 from graph.cli.screen import Screen
 
 
 def branch(
     thread: ThreadName = "latest",
-    at: Annotated[
-        str, typer.Option("--at", help="A round, or a checkpoint's id or its beginning.", metavar="ROUND|CHECKPOINT")
-    ] = "now",
+    at: At = "now",
     options: SetOption = None,
     name: Annotated[str | None, typer.Option(help="What to call it [default: the task's name and a number].")] = None,
     json: AsJson = False,

@@ -5,11 +5,15 @@ from pathlib import Path
 from checkpoints.blobs import BlobFolder
 from checkpoints.database import blob_folder, home_folder
 from checkpoints.history import Snapshot, ThreadRecord, read_lineages, read_record, read_snapshot, read_states
+from checkpoints.logs import read
+from checkpoints.rounds import NOW
 from checkpoints.threads import Lineage
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
+from graph.migrating import migrated
+from graph.report.chronicle import Material
 from graph.report.summary import Run
 from graph.world_model import WorldModel
 from nodes.accounts import no_spend
@@ -17,13 +21,34 @@ from nodes.records import read_config
 from nodes.trees import TreeStore
 
 
-def load_run(home: Path | None, name: str) -> Run:
-    """Return the run with this name. Raises StoreError, UsageError as `checkpoints.history.read_state`."""
+def load_run(home: Path | None, name: str, at: str = NOW) -> Run:
+    """Return the run with this name. Arguments and errors are those of `checkpoints.history.read_snapshot`."""
     folder = home_folder(home)
-    snapshot = read_snapshot(folder, name)
+    snapshot = read_snapshot(folder, name, at)
     blobs = BlobFolder(blob_folder(folder))
-    record = read_record(folder, snapshot.thread.uuid)
+    record = read_record(folder, snapshot.thread.uuid, at)
     return _run(folder, blobs, snapshot, record)
+
+
+def load_material(home: Path | None, name: str, at: str = NOW) -> tuple[Run, Material]:
+    """Return the run with this name, and what its chronicle is made from. Arguments and errors: see `load_run`."""
+    folder = home_folder(home)
+    snapshot, blobs = read_snapshot(folder, name, at), BlobFolder(blob_folder(folder))
+    record = read_record(folder, snapshot.thread.uuid, at)
+    run = _run(folder, blobs, snapshot, record)
+    values = run.snapshot.values
+    attempts, edits = ([*read(blobs, values[log])] if log in values else [] for log in ("attempts", "edits"))
+    events = record.events if at == NOW else ()
+    configs = {event.data[side] for event in events if event.kind == "config" for side in ("before", "after")}
+    return run, Material(
+        model=run.model,
+        attempts=attempts,
+        edits=edits,
+        batches={entry["batch"]: blobs.get_json(entry["batch"]) for entry in edits},
+        events=events,
+        entries=run.calls,
+        configs={digest: blobs.get_json(digest) for digest in configs},
+    )
 
 
 def load_all(home: Path | None) -> list[tuple[Snapshot, SearchConfig, Lineage | None]]:
@@ -45,10 +70,10 @@ def load_solution(home: Path | None, run: Run) -> Solution | None:
 
 
 def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadRecord) -> Run:
-    values = snapshot.values
+    values = migrated(snapshot.values)
     incumbent = values.get("incumbent")
     return Run(
-        snapshot=snapshot,
+        snapshot=snapshot.model_copy(update={"values": values}),
         config=_config(blobs, snapshot),
         task=Task.model_validate(blobs.get_json(values["task"]["blob"])) if "task" in values else None,
         model=TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel(),

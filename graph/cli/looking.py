@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from graph.cli.codes import DONE
-from graph.cli.options import AsJson, Debug, HomeFolder, ThreadName
+from graph.cli.options import AsJson, At, Debug, HomeFolder, ThreadName
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -38,21 +38,26 @@ def list_runs(
     return DONE
 
 
-def show(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """Show how a run stands and what it found."""
+def show(
+    thread: ThreadName = "latest", at: At = "now", json: AsJson = False, home: HomeFolder = None, debug: Debug = False
+) -> int:
+    """Show how a run stands, or stood at an earlier round, and what it found."""
     from graph.cli.loading import load_run
     from graph.report.summary import summary, summary_lines
 
     screen = Screen(json)
-    run = load_run(home, thread)
+    run = load_run(home, thread, at)
     if json:
-        screen.data(summary(run))
+        screen.data({**summary(run), "checkpoint": run.snapshot.checkpoint})
     else:
-        screen.facts(list(summary_lines(run)))
+        past = [] if at == "now" else [("as of", f"round {run.snapshot.values.get('round', 0)}, {run.snapshot.at}")]
+        screen.facts([*past, *summary_lines(run)])
     return DONE
 
 
-def tree(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
+def tree(
+    thread: ThreadName = "latest", at: At = "now", json: AsJson = False, home: HomeFolder = None, debug: Debug = False
+) -> int:
     """Draw the plan as a tree.
 
     One line per intent: status, priority V, figure, gain over its parent, title, reason. A star marks the best.
@@ -61,7 +66,7 @@ def tree(thread: ThreadName = "latest", json: AsJson = False, home: HomeFolder =
     from graph.report.tree import tree_json, tree_rows
 
     screen = Screen(json)
-    run = load_run(home, thread)
+    run = load_run(home, thread, at)
     incumbent = None if run.incumbent is None else run.incumbent["node"]
     if json:
         screen.data({"thread": run.name, "task": run.snapshot.thread.task, **tree_json(run.model, incumbent)})

@@ -37,3 +37,7 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Set any option: key=value. Repeatable.", metavar="KEY=VALUE"),
 ]
+At = Annotated[
+    str,
+    typer.Option("--at", help="A round, or a checkpoint's id or its beginning.", metavar="ROUND|CHECKPOINT"),
+]

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,6 +42,11 @@ class Screen:
             name = "" if label == before else label
             before = label
             self.console.print(Text.assemble((name.ljust(width + 2), "bold"), text))
+
+    def page(self, lines: Iterable[str]) -> None:
+        """Write many lines for people, without styles: thousands take no time."""
+        self.console.file.write("".join(f"{line}\n" for line in lines))
+        self.console.file.flush()
 
     def data(self, value: Any) -> None:
         """Write `value` as JSON on stdout."""

@@ -12,6 +12,7 @@ from tests.cli.conftest import SCRIPTED, Call, call, environment
 SHOW_KEYS = {
     "thread", "uuid", "task", "language", "status", "reason", "stop", "round", "budget", "best", "baseline", "nodes",
     "spend", "frontier", "cycles", "questions", "lineage", "environment", "created_at", "updated_at", "config",
+    "checkpoint",
 }  # fmt: skip
 BEST_KEYS = {
     "objective", "objective_low", "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "solution", "node",
@@ -20,6 +21,7 @@ BEST_KEYS = {
 SPEND_KEYS = {
     "evaluations", "certifications", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "usd",
     "unpriced_calls", "device_s", "wall_s", "by", "unknown_calls", "cached_share", "by_cycle", "by_node",
+    "repairs",
 }  # fmt: skip
 
 
@@ -101,6 +103,9 @@ def test_a_home_that_cannot_be_written_can_be_looked_at(read_only: Path) -> None
         ["list"],
         ["list", "--tree"],
         ["branch", "--at", "1"],
+        ["log"],
+        ["diff", "scripted-1", "scripted-1"],
+        ["show", "--at", "1"],
         ["answer"],
         ["tree"],
         ["tree", "--json"],
@@ -129,7 +134,8 @@ def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: li
 
 def test_help_has_an_example_for_every_command(ksearch: Call) -> None:
     commands = (
-        "run", "resume", "branch", "answer", "list", "show", "tree", "export", "evaluate", "tasks", "prompts", "doctor",
+        "run", "resume", "branch", "answer", "list", "show", "tree", "log", "diff", "export", "evaluate", "tasks",
+        "prompts", "doctor",
     )  # fmt: skip
     general = ksearch("--help")
     assert all(f"\n  {name} " in general.out for name in commands)
