@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from evaluators.objective import Record, Value
+from evaluators.worker.fingerprint import fingerprint
 from evaluators.worker.status import Status
 
 Effort = Literal["check", "search", "certify"]
@@ -55,7 +56,7 @@ class Environment(Record):
     @property
     def fingerprint(self) -> str:
         """What must agree for two figures to be comparable."""
-        return f"{self.device}|{self.driver}|{self.torch}|{self.triton}|{self.compiler}|{self.threads}"
+        return fingerprint(self.model_dump())
 
 
 class Evaluation(Record):

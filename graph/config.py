@@ -26,7 +26,8 @@ class SearchConfig(Record):
     coder: str = "offline"
     """Who writes programs; the same choices."""
     evaluator: str = "local"
-    """Who judges programs: `local` (this machine), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for
+    """Who judges programs: `local` (this machine), `deferred` (the run pauses with a bundle that another machine judges
+    with one command), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for
     tests and benchmarks)."""
     policy: PolicyName = "priority"
     """How the next intent is chosen: highest priority, puct, or at random."""

@@ -15,7 +15,7 @@ from nodes.models.options import ModelOptions
 from nodes.planner import Planner
 from nodes.services import HeldOutside, Presence, Services
 
-EVALUATORS = ("local", "scripted", "cassette:FILE")
+EVALUATORS = ("local", "deferred", "scripted", "cassette:FILE")
 
 
 class Backends:
@@ -96,6 +96,10 @@ def _evaluator(name: str) -> Evaluator:
         from evaluators.local import LocalEvaluator
 
         return LocalEvaluator()
+    if name == "deferred":
+        from nodes.deferred import DeferredEvaluator
+
+        return DeferredEvaluator()
     if name == "scripted":
         from evaluators.scripted import ScriptedEvaluator
 

@@ -28,13 +28,14 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
     config = await services.config(thread, state["config"])
     task = await services.task(state["task"])
     evaluator = services.make_evaluator(config)
-    environment = (await evaluator.environment()).fingerprint
     judging = services.calls(thread, 0)
     seed = task.seed(language_of(config, task)) if config.use_seed else None
     verdict = None
     if seed is not None:
         verdict = await judge(judging, "seed", evaluator, task, seed, "certify")
         tell("seed", status=verdict.status.value, message=verdict.message, objective=_dumped(verdict.objective))
+    environment = None if verdict is None else verdict.environment
+    environment = await evaluator.environment() if environment is None else environment
     evidence, incumbent = await _standing(services, task, seed, verdict)
     model = WorldModel(goal=task.objective.goal)
     model = model if evidence is None else plant(model, evidence)
@@ -60,7 +61,7 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
         "draws": [],
         "incumbent": incumbent,
         "baseline": None if verdict is None else baseline_of(verdict),
-        "environment": environment,
+        "environment": environment.fingerprint,
         "spend": add_calls(spend, "planner", planning.spent),
         "attempts": empty_log(),
         "edits": committed.log,

@@ -9,6 +9,7 @@ from evaluators.evaluator import Evaluator
 from evaluators.recording import Place, evaluation_request
 from evaluators.solution import Solution
 from evaluators.task import Task
+from nodes.deferred import DeferredEvaluator
 from nodes.paid import PaidCalls
 from nodes.reusing import SHARED_EFFORT, find_shared, share
 
@@ -27,11 +28,14 @@ async def judge(  # noqa: PLR0913, PLR0917 - one call of the evaluator's seam pl
 ) -> Evaluation:
     """Return the evaluation of `solution`, from the ledger when it was paid for before.
 
-    With `reuse`, also what another thread has paid for, where that may be shared; the evaluation then says so.
+    An evaluation that is deferred pauses the run until it is on record. With `reuse`, also what another thread has
+    paid for, where that may be shared; the evaluation then says so.
     """
     recorded = isinstance(evaluator, CassetteEvaluator)
     if isinstance(evaluator, CassetteEvaluator):
         evaluator = evaluator.at(Place(role=role, round=calls.round, cycle=calls.cycle, sample=calls.sample, turn=turn))
+    if isinstance(evaluator, DeferredEvaluator):
+        await evaluator.require(calls, role, task, solution, effort, rival, turn)
     request = evaluation_request(task, solution, effort, rival)
     shareable = effort == SHARED_EFFORT and rival is None and not recorded
     measured = False

@@ -17,6 +17,7 @@ from graph.cli import (
     answering,
     branching,
     checking,
+    delivering,
     evaluating,
     exporting,
     looking,
@@ -41,6 +42,9 @@ app = typer.Typer(
 app.command("run", epilog="Example: ksearch run softmax --evaluations 60 --set policy=puct")(running.run)
 app.command("resume", epilog="Example: ksearch resume softmax-1 --set max_evaluations=80")(running.resume)
 app.command("answer", epilog="Example: ksearch answer rmsnorm_linear-1 --write questions")(answering.answer)
+app.command("deliver", epilog="Example: ksearch deliver softmax-1 softmax-1-4f2a91d0c3b2.result.json")(
+    delivering.deliver
+)
 app.command("branch", epilog="Example: ksearch branch softmax-1 --at 12 --set policy=puct --name softmax-puct")(
     branching.branch
 )

@@ -14,6 +14,7 @@ from checkpoints.home import open_home
 from evaluators.errors import KsearchError
 from evaluators.task import Task
 from graph.cli import machine
+from graph.cli.bundled import bundled_facts, bundled_lines
 from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
 from graph.cli.display import Display, LiveDisplay, PlainDisplay
 from graph.cli.loading import load_run
@@ -29,6 +30,7 @@ from graph.report.questions import count_text
 from graph.report.summary import Run, best, summary
 from graph.runs import Listen, opened_services, resume, start
 from graph.wiring import Backends
+from nodes.bundling import write_bundle
 from nodes.cassette import export_cassette
 from nodes.services import Services
 
@@ -136,15 +138,21 @@ class Session:
         for line in [] if before is None else still_stopped(before, run, self._where):
             self._screen.say(line)
         paused = run.snapshot.thread.status == "paused"
+        bundle = asyncio.run(write_bundle(home_folder(self.home), run.snapshot)) if paused else None
+        if bundle is not None:
+            self._screen.say("paused.")
+            for line in bundled_lines(bundle, run.name, self._where):
+                self._screen.say(line)
         if paused and run.questions:
             self._screen.say(f"paused. {count_text(len(run.questions))}: ksearch answer {run.name}{self._where}")
-        elif paused:
+        elif paused and bundle is None:
             self._screen.say(f"paused. Go on with: ksearch resume {run.name}{self._where}")
         short = [] if paused else self._shortfall(run)
         for line in short:
             self._screen.say(line)
         if self.json:
-            self._screen.data({**summary(run), "shortfall": short})
+            facts = None if bundle is None else bundled_facts(bundle)
+            self._screen.data({**summary(run), "shortfall": short, "waits_for": facts})
         if paused:
             return PAUSED
         return FAILED if short or went_wrong(run) else DONE

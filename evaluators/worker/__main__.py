@@ -1,0 +1,106 @@
+"""`python -m evaluators.worker BUNDLE`: judge the programs of a bundle on this machine, without anything of ours."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluators.worker.bundle import Bundle, BundleFault, read_bundle
+from evaluators.worker.crew import Crew, Supervised
+from evaluators.worker.failure import HarnessFault, TaskFault
+from evaluators.worker.results import Outcome, ResultFault, read_result
+from evaluators.worker.trip import Trip
+
+DONE, FAILED, USAGE = 0, 1, 2
+_MOST_JOBS = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge bundles, one after the other. Return 0: done, 1: something could not be judged, 2: usage."""
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluators.worker",
+        description="Judge the programs of bundles on this machine and write a result beside each.",
+        epilog="Needs Python 3.11 or newer, numpy and torch; triton for Triton programs, g++ for C++ programs.",
+    )
+    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="a zip file, or the unpacked folder")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the result goes (of one bundle)")
+    parser.add_argument(
+        "--jobs", type=int, default=_jobs(), metavar="N", help="builds and checks at the same time [%(default)s]"
+    )
+    chosen = parser.parse_args(arguments)
+    if chosen.out is not None and len(chosen.bundles) > 1:
+        parser.error("--out names the result of one bundle; there are several")
+    if chosen.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    signal.signal(signal.SIGTERM, _stop)
+    return max(_visit(path, chosen.out or result_place(path), chosen.jobs) for path in chosen.bundles)
+
+
+def result_place(bundle: Path) -> Path:
+    """Return where a bundle's result goes when nothing else is said: beside it."""
+    path = bundle.absolute()
+    return path.with_name(f"{path.name.removesuffix('.zip')}.result.json")
+
+
+def _visit(path: Path, result: Path, jobs: int) -> int:
+    try:
+        bundle = read_bundle(path)
+        known = _known(bundle, result)
+        return _judge(bundle, result, known, jobs)
+    except (BundleFault, ResultFault) as error:
+        _say(f"error: {error}")
+        return USAGE
+    except (TaskFault, HarnessFault, OSError) as error:
+        _say(f"error: {error}")
+        return FAILED
+    except KeyboardInterrupt:
+        _say(f"stopped; what was judged is in {result}: the same command goes on")
+        return FAILED
+
+
+def _judge(bundle: Bundle, result: Path, known: Sequence[Outcome], jobs: int) -> int:
+    count = max(1, min(jobs, len(bundle.job.requests)))
+    crew = Crew([Supervised(bundle.modules, bundle.job.memory_bytes) for _ in range(count)])
+    _say(f"bundle {bundle.digest[:12]} of {bundle.name}: {len(bundle.job.requests)} evaluations are asked for")
+    try:
+        outcomes = Trip(bundle, crew, result, known, _say).run()
+    finally:
+        crew.close()
+    left = sum(outcome.answer is None for outcome in outcomes)
+    _say(f"result: {result}")
+    _say(f"where the run is kept: ksearch deliver {bundle.name} {result.name}")
+    if left:
+        _say(f"{left} could not be judged here: repair this machine and run the same command again")
+    return FAILED if left else DONE
+
+
+def _known(bundle: Bundle, result: Path) -> Sequence[Outcome]:
+    """Return what an earlier trip with this bundle has written. Raises ResultFault when the file is another's."""
+    if not result.exists():
+        return ()
+    try:
+        earlier = read_result(result.read_bytes())
+    except ResultFault as error:
+        raise ResultFault(f"{result} {error}; move it away, or name another file with --out") from error
+    if earlier.bundle != bundle.digest:
+        raise ResultFault(f"{result} is the result of another bundle: name another file with --out")
+    return earlier.outcomes
+
+
+def _jobs() -> int:
+    return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0)) // 2))
+
+
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Several supervisors at work on one list of jobs: builds and checks go side by side, timing takes its lock."""
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from evaluators.worker import launch
+
+_ATTEMPTS = 3
+_CLOSE_S = 10.0
+
+
+class Supervised:
+    """A supervisor process that is started when it is first asked, and again when it has failed."""
+
+    def __init__(self, modules: Mapping[str, bytes], memory_bytes: int, scratch: Path | None = None) -> None:
+        """`modules`: the code that it runs; `scratch`: where its folder goes."""
+        self._modules, self._memory_bytes, self._scratch = modules, memory_bytes, scratch
+        self._process: subprocess.Popen[str] | None = None
+        self._folder: Path | None = None
+        self._stopped = False
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the supervisor's answer; when the machine fails three times, that of the last try, an `error`."""
+        answer: dict[str, Any] = {}
+        for _ in range(_ATTEMPTS):
+            answer = self._ask_once(request)
+            if "error" not in answer or answer["error"]["kind"] == "task":
+                return answer
+            self.close()
+            if answer["error"]["kind"] == "setup" or self._stopped:
+                break
+        return answer
+
+    def stop(self) -> None:
+        """End the supervisor from another thread than the one that asks, which gets an error for its answer."""
+        self._stopped = True
+        process = self._process
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+
+    def close(self) -> None:
+        """End the supervisor with all that it started, and remove its folder."""
+        process, folder = self._process, self._folder
+        self._process = self._folder = None
+        if process is not None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
+            try:
+                process.wait(_CLOSE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        if folder is not None:
+            launch.remove(folder)
+
+    def _ask_once(self, request: dict[str, Any]) -> dict[str, Any]:
+        process, folder = self._started()
+        if self._stopped:
+            return {"error": {"kind": "harness", "message": "stopped"}}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except (BrokenPipeError, ConnectionResetError, ValueError):  # ValueError: `stop` has closed the pipe
+            line = ""
+        if line.endswith("\n"):
+            return dict(json.loads(line))
+        message = f"the supervisor ended ({process.wait()}): {launch.log_tail(folder)}"
+        return {"error": {"kind": "harness", "message": message}}
+
+    def _started(self) -> tuple[subprocess.Popen[str], Path]:
+        if self._process is None or self._folder is None:
+            self._folder, environment = launch.prepare(self._scratch, self._modules)
+            with (self._folder / "supervisor.log").open("wb") as log:
+                self._process = subprocess.Popen(
+                    launch.command(self._folder, self._memory_bytes),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    cwd=self._folder,
+                    env=environment,
+                    text=True,
+                    start_new_session=True,
+                )
+        return self._process, self._folder
+
+
+class Crew:
+    """Supervisors that share work."""
+
+    def __init__(self, supervisors: Sequence[Supervised]) -> None:
+        """The caller makes them; `close` ends them."""
+        self._all = tuple(supervisors)
+        self._idle: SimpleQueue[Supervised] = SimpleQueue()
+        for supervisor in self._all:
+            self._idle.put(supervisor)
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return an idle supervisor's answer; waits for one."""
+        supervisor = self._idle.get()
+        try:
+            return supervisor.ask(request)
+        finally:
+            self._idle.put(supervisor)
+
+    def ask_all(self, requests: Sequence[dict[str, Any]], answered: Callable[[int, dict[str, Any]], None]) -> None:
+        """Ask them all, as many at once as there are supervisors; `answered` is told one at a time, as they come."""
+        done: SimpleQueue[tuple[int, dict[str, Any] | BaseException]] = SimpleQueue()
+
+        def work(number: int) -> None:
+            try:
+                done.put((number, self.ask(requests[number])))
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                done.put((number, error))
+
+        with ThreadPoolExecutor(max_workers=len(self._all)) as threads:
+            try:
+                for number in range(len(requests)):
+                    threads.submit(work, number)
+                for _ in requests:
+                    number, answer = done.get()
+                    if isinstance(answer, BaseException):
+                        raise answer
+                    answered(number, answer)
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                for supervisor in self._all:
+                    supervisor.stop()
+                raise
+
+    def close(self) -> None:
+        """End every supervisor."""
+        for supervisor in self._all:
+            supervisor.close()
