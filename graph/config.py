@@ -27,8 +27,7 @@ class SearchConfig(Record):
     """Who writes programs; the same choices."""
     evaluator: str = "local"
     """Who judges programs: `local` (this machine), `deferred` (the run pauses with a bundle that another machine judges
-    with one command), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for
-    tests and benchmarks)."""
+    with one command), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for tests and benchmarks)."""
     policy: PolicyName = "priority"
     """How the next intent is chosen: highest priority, puct, or at random."""
     puct_exploration: float = Field(default=1.0, ge=0, allow_inf_nan=False)

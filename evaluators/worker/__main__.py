@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluators.worker.bundle import Bundle, BundleFault, read_bundle
-from evaluators.worker.crew import Crew, Supervised
+from evaluators.worker.crew import Crew, Stopped, Supervised
 from evaluators.worker.failure import HarnessFault, TaskFault
 from evaluators.worker.results import Outcome, ResultFault, read_result
 from evaluators.worker.trip import Trip
@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--out names the result of one bundle; there are several")
     if chosen.jobs < 1:
         parser.error("--jobs must be at least 1")
-    signal.signal(signal.SIGTERM, _stop)
     return max(_visit(path, chosen.out or result_place(path), chosen.jobs) for path in chosen.bundles)
 
 
@@ -55,7 +54,7 @@ def _visit(path: Path, result: Path, jobs: int) -> int:
     except (TaskFault, HarnessFault, OSError) as error:
         _say(f"error: {error}")
         return FAILED
-    except KeyboardInterrupt:
+    except (Stopped, KeyboardInterrupt):
         _say(f"stopped; what was judged is in {result}: the same command goes on")
         return FAILED
 
@@ -63,7 +62,11 @@ def _visit(path: Path, result: Path, jobs: int) -> int:
 def _judge(bundle: Bundle, result: Path, known: Sequence[Outcome], jobs: int) -> int:
     count = max(1, min(jobs, len(bundle.job.requests)))
     crew = Crew([Supervised(bundle.modules, bundle.job.memory_bytes) for _ in range(count)])
-    _say(f"bundle {bundle.digest[:12]} of {bundle.name}: {len(bundle.job.requests)} evaluations are asked for")
+    asked = sum(not request.moved_only for request in bundle.job.requests)
+    count_text = "1 evaluation is" if asked == 1 else f"{asked} evaluations are"
+    _say(f"bundle {bundle.digest[:12]} of {bundle.name}: {count_text} asked for")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: crew.stop())
     try:
         outcomes = Trip(bundle, crew, result, known, _say).run()
     finally:
@@ -91,10 +94,6 @@ def _known(bundle: Bundle, result: Path) -> Sequence[Outcome]:
 
 def _jobs() -> int:
     return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0)) // 2))
-
-
-def _stop(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _say(line: str) -> None:

@@ -3,15 +3,17 @@
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from evaluators.worker import launch
 
 _ATTEMPTS = 3
 _CLOSE_S = 10.0
+_LOOK_S = 0.2
+"""How often a crew looks whether it was told to stop: a signal handler that raises may do so anywhere."""
 
 
 class Supervised:
@@ -94,12 +96,17 @@ class Supervised:
         return self._process, self._folder
 
 
+class Stopped(Exception):
+    """The crew was told to stop."""
+
+
 class Crew:
     """Supervisors that share work."""
 
     def __init__(self, supervisors: Sequence[Supervised]) -> None:
         """The caller makes them; `close` ends them."""
         self._all = tuple(supervisors)
+        self._stopped = False
         self._idle: SimpleQueue[Supervised] = SimpleQueue()
         for supervisor in self._all:
             self._idle.put(supervisor)
@@ -112,30 +119,37 @@ class Crew:
         finally:
             self._idle.put(supervisor)
 
+    def stop(self) -> None:
+        """Have `ask_all` give up; may be called by a signal handler."""
+        self._stopped = True
+
     def ask_all(self, requests: Sequence[dict[str, Any]], answered: Callable[[int, dict[str, Any]], None]) -> None:
-        """Ask them all, as many at once as there are supervisors; `answered` is told one at a time, as they come."""
-        done: SimpleQueue[tuple[int, dict[str, Any] | BaseException]] = SimpleQueue()
+        """Ask them all, as many at once as there are supervisors; `answered` is told one at a time, as they come.
 
-        def work(number: int) -> None:
-            try:
-                done.put((number, self.ask(requests[number])))
-            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-                done.put((number, error))
-
+        Raises Stopped, and whatever `answered` raises; what is under way is then ended.
+        """
+        done: SimpleQueue[tuple[int, Future[dict[str, Any]]]] = SimpleQueue()
         with ThreadPoolExecutor(max_workers=len(self._all)) as threads:
             try:
-                for number in range(len(requests)):
-                    threads.submit(work, number)
+                for number, request in enumerate(requests):
+                    future = threads.submit(self.ask, request)
+                    future.add_done_callback(lambda future, number=number: done.put((number, future)))
                 for _ in requests:
-                    number, answer = done.get()
-                    if isinstance(answer, BaseException):
-                        raise answer
-                    answered(number, answer)
+                    number, future = self._next(done)
+                    answered(number, future.result())
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 for supervisor in self._all:
                     supervisor.stop()
                 raise
+
+    def _next(self, done: "SimpleQueue[tuple[int, Future[dict[str, Any]]]]") -> "tuple[int, Future[dict[str, Any]]]":
+        while not self._stopped:
+            try:
+                return done.get(timeout=_LOOK_S)
+            except Empty:
+                continue
+        raise Stopped
 
     def close(self) -> None:
         """End every supervisor."""

@@ -6,44 +6,22 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from evaluators.jobs import job_data
+from tests.bare import link_packages
 from tests.evaluators import tiny
 
 ROOT = Path(__file__).parents[2]
-
-
-def _needed(name: str, found: set[str]) -> None:
-    """Collect the names of a distribution and of everything it requires here (extras left out)."""
-    try:
-        requirements = distribution(name).requires or []
-    except PackageNotFoundError:
-        return
-    found.add(name)
-    for text in requirements:
-        requirement = Requirement(text)
-        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
-            _needed(requirement.name, found)
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds links to torch, numpy and what they require, and a copy of the worker."""
     folder = tmp_path_factory.mktemp("bare")
-    names: set[str] = set()
-    for name in ("torch", "numpy"):
-        _needed(name, names)
-    for name in names:
-        files = distribution(name).files or []
-        for top in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
-            source = Path(str(distribution(name).locate_file(top)))
-            if not (folder / top).exists():
-                (folder / top).symlink_to(source)
+    link_packages(folder)
     package = folder / "worker" / "evaluators" / "worker"
     package.mkdir(parents=True)
     (folder / "worker" / "evaluators" / "__init__.py").write_text("")
