@@ -4,12 +4,14 @@ import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from evaluators.worker import launch
 
+_Done = SimpleQueue[tuple[int, Future[dict[str, Any]]]]
 _ATTEMPTS = 3
 _CLOSE_S = 10.0
 _LOOK_S = 0.2
@@ -128,12 +130,12 @@ class Crew:
 
         Raises Stopped, and whatever `answered` raises; what is under way is then ended.
         """
-        done: SimpleQueue[tuple[int, Future[dict[str, Any]]]] = SimpleQueue()
+        done: _Done = SimpleQueue()
         with ThreadPoolExecutor(max_workers=len(self._all)) as threads:
             try:
                 for number, request in enumerate(requests):
                     future = threads.submit(self.ask, request)
-                    future.add_done_callback(lambda future, number=number: done.put((number, future)))
+                    future.add_done_callback(partial(_put, done, number))
                 for _ in requests:
                     number, future = self._next(done)
                     answered(number, future.result())
@@ -143,7 +145,7 @@ class Crew:
                     supervisor.stop()
                 raise
 
-    def _next(self, done: "SimpleQueue[tuple[int, Future[dict[str, Any]]]]") -> "tuple[int, Future[dict[str, Any]]]":
+    def _next(self, done: _Done) -> tuple[int, Future[dict[str, Any]]]:
         while not self._stopped:
             try:
                 return done.get(timeout=_LOOK_S)
@@ -155,3 +157,7 @@ class Crew:
         """End every supervisor."""
         for supervisor in self._all:
             supervisor.close()
+
+
+def _put(done: _Done, number: int, future: Future[dict[str, Any]]) -> None:
+    done.put((number, future))
