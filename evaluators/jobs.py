@@ -54,7 +54,16 @@ def reject_unsupported(task: Task, programs: Sequence[Solution]) -> None:
 
 def job_data(task: Task, programs: Sequence[Solution], effort: Effort, rules_off: Sequence[str]) -> dict[str, Any]:
     """Return the job for these programs as plain data."""
-    spec = TaskSpec(
+    return encode(Job(_spec(task), tuple(_program(task, program) for program in programs), effort, tuple(rules_off)))
+
+
+def task_data(task: Task) -> dict[str, Any]:
+    """Return a job's task as plain data."""
+    return encode(_spec(task))
+
+
+def _spec(task: Task) -> TaskSpec:
+    return TaskSpec(
         name=task.name,
         digest=task.digest,
         axes=task.axes,
@@ -76,7 +85,6 @@ def job_data(task: Task, programs: Sequence[Solution], effort: Effort, rules_off
         rule=task.tolerance.rule,
         normalised=task.tolerance.normalised,
     )
-    return encode(Job(spec, tuple(_program(task, program) for program in programs), effort, tuple(rules_off)))
 
 
 def evaluation(task: Task, programs: Sequence[Solution], effort: Effort, answer: dict[str, Any]) -> Evaluation:

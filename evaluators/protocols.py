@@ -9,5 +9,8 @@ five fresh-process estimates. Described in docs/adr/0003-baseline-in-a-sibling-p
 TIE_MARGIN = 0.03
 """Two programs whose ratio is within this share of 1 are tied: the spread of single estimates under load."""
 
-TIE_MARGINS: Mapping[str, float] = {CPU_ABBA: TIE_MARGIN}
+USER_VERDICT = "user-verdict-1"
+"""The task's own evaluator decides, in a fresh confined process each time; its figures are taken at its word."""
+
+TIE_MARGINS: Mapping[str, float] = {CPU_ABBA: TIE_MARGIN, USER_VERDICT: 0.0}
 """Protocol -> tie margin."""

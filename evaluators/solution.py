@@ -9,7 +9,7 @@ from evaluators.digest import digest_json
 from evaluators.objective import Record
 
 Language = Literal["cpp", "python", "triton", "cuda"]
-Binding = Literal["plain_c", "torch", "dps", "value", "custom_kernel", "model_new"]
+Binding = Literal["plain_c", "torch", "dps", "value", "custom_kernel", "model_new", "file"]
 SUFFIX: Mapping[Language, str] = {"cpp": ".cpp", "python": ".py", "triton": ".py", "cuda": ".cu"}
 
 
@@ -24,7 +24,8 @@ class Solution(Record):
     entry_point: str = Field(min_length=1)
     """Name of the function that is called, in the main file."""
     binding: Binding
-    """How it is called: `plain_c` C function with pointers; `dps` Python, outputs passed in; `value` returned."""
+    """How it is called: `plain_c` C function with pointers; `dps` Python, outputs passed in; `value` returned;
+    `file` not by us: a user's evaluator takes it."""
     flags: tuple[str, ...] = ()
     """Compiler flags that the program declares."""
 

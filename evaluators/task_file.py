@@ -28,7 +28,7 @@ _ITEM_BYTES: Mapping[str, int] = {
     "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1, "uint8": 1, "bool": 1,
 }  # fmt: skip
 _OWN_KEYS = {"schema"}
-_NOT_IN_FILE = {"reference", "origin"}
+_NOT_IN_FILE = {"reference", "origin", "verdict", "files"}
 
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]

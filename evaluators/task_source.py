@@ -8,6 +8,10 @@ from evaluators.errors import TaskError
 _GENERATOR = ("axes", "params", "seed")
 DECLARATIONS = ("NAME", "WORKLOADS", "HELD_OUT", "TOLERANCE", "SEED", "LANGUAGES", "DEVICE", "TIMEOUT_S")
 """Constants by which a task in a file of its own says what is not computed in it."""
+EVALUATOR_DECLARATIONS = (
+    "NAME", "METRIC", "GOAL", "UNIT", "SEED", "LANGUAGE", "ENTRY_POINT", "FILES", "DEVICE", "TIMEOUT_S",
+)  # fmt: skip
+"""Those of a file that holds an evaluator."""
 
 
 def check_reference(source: str, inputs: tuple[str, ...]) -> None:
@@ -59,3 +63,9 @@ def _check_arguments(function: ast.FunctionDef, called_with: tuple[str, ...]) ->
             f"reference.py: {function.name}: must take the arguments {', '.join(called_with)}, it takes"
             f" {', '.join([*positional, *named]) or 'none'}"
         )
+
+
+def function_source(source: str, name: str) -> str | None:
+    """Return the text of the last function `name` of a reference, None when there is none; raises TaskError."""
+    node = _functions(source, "reference.py").get(name)
+    return None if node is None else ast.get_source_segment(source, node)

@@ -93,9 +93,10 @@ class Backends:
 
 def _evaluator(name: str) -> Evaluator:
     if name == "local":
+        from evaluators.by_verdict import ByVerdict
         from evaluators.local import LocalEvaluator
 
-        return LocalEvaluator()
+        return ByVerdict(LocalEvaluator())
     if name == "deferred":
         from nodes.deferred import DeferredEvaluator
 

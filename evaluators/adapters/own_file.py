@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from evaluators.adapters.own_evaluator import is_evaluator, own_evaluator
 from evaluators.adapters.own_task import own_task
 from evaluators.adapters.source_file import SourceFile
 from evaluators.task import Task
@@ -14,4 +15,8 @@ def load_task(rest: str) -> Task:
         source.refuse(f"is a KernelBench problem: call it kernelbench:{rest}")
     if "reference" in source.functions:
         return own_task(source)
-    source.refuse("defines no function reference(...), which says what to compute; docs/own-task.md shows how")
+    if is_evaluator(source):
+        return own_evaluator(source)
+    source.refuse(
+        "defines no function reference(...), which says what to compute, nor evaluate(path); docs/own-task.md shows how"
+    )

@@ -71,7 +71,7 @@ def own_task(source: SourceFile) -> Task:
     try:
         task = Task(
             name=name,
-            title=_title(source),
+            title=title_of(source),
             description=source.docstring or "Compute what the reference computes.",
             device=device,
             constants=signature.constants,
@@ -124,7 +124,8 @@ def _name(source: SourceFile, constants: Mapping[str, Any]) -> str:
     return name
 
 
-def _title(source: SourceFile) -> str:
+def title_of(source: SourceFile) -> str:
+    """Return the first line of what a file says of itself."""
     return one_line(source.docstring.strip().split("\n")[0]).rstrip(".")[:100]
 
 

@@ -5,19 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graph.cli.codes import DONE
+from graph.cli.codes import DONE, FAILED
 from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
+from graph.report.figures import OWN_VERDICT, one_line
 
 if TYPE_CHECKING:
     from evaluators.task import Scalar, Task, Tensor, Tolerance
 
+_MARKS = {"passed": ("ok", "green"), "not checked": ("--", "yellow"), "failed": ("!!", "red")}
 app = typer.Typer(epilog="Example: ksearch tasks show softmax", rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
 def tasks(context: typer.Context, json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
-    """List the built-in tasks; `ksearch tasks show TASK` tells more of one."""
+    """List the built-in tasks; `show` tells more of one, `check` looks for what is wrong with it."""
     if context.invoked_subcommand is not None:
         return DONE
     from evaluators.resolve import builtin_names, resolve_builtin
@@ -27,7 +29,7 @@ def tasks(context: typer.Context, json: AsJson = False, home: HomeFolder = None,
     if json:
         screen.data([_entry(task) for task in found])
         return DONE
-    screen.facts([(task.name, f"{task.title or task.name} ({', '.join(task.contracts)})") for task in found])
+    screen.facts([(task.name, _one_line(task)) for task in found])
     return DONE
 
 
@@ -54,6 +56,30 @@ def show(
     return DONE
 
 
+@app.command("check", epilog="Example: ksearch tasks check ./mytask.py")
+def check(
+    name: Annotated[str, typer.Argument(metavar="TASK", help="What to make faster: docs/own-task.md.")],
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Check whether a task can be got right by accident, before a search spends anything on it."""
+    from evaluators.resolve import resolve_task
+    from evaluators.task_check import check_task
+
+    screen = Screen(json)
+    task = resolve_task(name)
+    findings = check_task(task)
+    passed = all(finding.state != "failed" for finding in findings)
+    if json:
+        screen.data({"task": task.name, "passed": passed, "checks": [item.model_dump() for item in findings]})
+        return DONE if passed else FAILED
+    for finding in findings:
+        mark, style = _MARKS[finding.state]
+        screen.say(f"{mark}  {finding.check}{': ' if finding.detail else ''}{one_line(finding.detail, 400)}", style)
+    return DONE if passed else FAILED
+
+
 def _entry(task: "Task") -> dict[str, Any]:
     return {
         "name": task.name,
@@ -65,6 +91,12 @@ def _entry(task: "Task") -> dict[str, Any]:
         "objective": task.objective.model_dump(mode="json"),
         "digest": task.digest,
     }
+
+
+def _one_line(task: "Task") -> str:
+    objective = task.objective
+    figure = objective.name if objective.name == "ratio" else f"{objective.goal} {objective.name} in {objective.unit}"
+    return f"{task.title or task.name} ({task.device}; {', '.join(task.contracts)}; {figure})"
 
 
 def _lines(task: "Task") -> Iterator[tuple[str, str]]:
@@ -81,6 +113,10 @@ def _lines(task: "Task") -> Iterator[tuple[str, str]]:
         yield "workloads", f"{workload.name}: {sizes}{held_out}"
     yield "tolerance", _tolerance(task.tolerance)
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
+    if task.verdict == "user":
+        yield "judged by", f"{OWN_VERDICT}: {task.workloads[0].name}()"
+    else:
+        yield from _yardsticks(task)
     for language, contract in task.contracts.items():
         seed = "with a seed program" if contract.seed is not None else "without a seed program"
         yield "languages", f"{language}: {contract.entry_point} ({contract.binding}), {seed}"
@@ -90,6 +126,16 @@ def _tolerance(rule: "Tolerance") -> str:
     words = "either is enough" if rule.rule == "either" else "their sum"
     text = f"rtol {rule.rtol:g}, atol {rule.atol:g} ({words}), {rule.matched:.4%} of the elements"
     return text if rule.normalised is None else f"{text}, RMS of the error <= {rule.normalised:g} of the spread"
+
+
+def _yardsticks(task: "Task") -> Iterator[tuple[str, str]]:
+    """Yield what programs are measured against."""
+    from evaluators.task_source import function_source
+
+    planned = function_source(task.reference, "planned_baseline")
+    found = planned or function_source(task.reference, "baseline")
+    yield "baseline", "the reference" if found is None else "planned_baseline()" if planned else "baseline()"
+    yield "floors", "by floor()" if function_source(task.reference, "floor") else "none"
 
 
 def _argument(name: str, value: "Tensor | Scalar") -> str:

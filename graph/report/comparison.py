@@ -8,7 +8,7 @@ from typing import Any
 from evaluators.evaluation import Comparison, Evaluation, WorkloadResult
 from evaluators.objective import Value
 from evaluators.task import Task
-from graph.report.figures import one_line, quantity, ratio_to_baseline, shown
+from graph.report.figures import OWN_VERDICT, one_line, quantity, ratio_to_baseline, shown
 
 
 def comparison(task: Task, names: Sequence[str], verdicts: Comparison) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def comparison(task: Task, names: Sequence[str], verdicts: Comparison) -> dict[s
     return {
         "task": task.name,
         "protocol": verdicts.protocol,
+        "verdict": task.verdict,
         "programs": [_program(task, name, verdict) for name, verdict in evaluations],
         "pairs": [
             {"a": a, "b": b, **_interval(pair.ratio)} for (a, b), pair in zip(pairs, verdicts.pairs, strict=True)
@@ -78,6 +79,8 @@ def _workload(result: WorkloadResult) -> dict[str, Any]:
 
 def comparison_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for people; `facts` as `comparison` returns them."""
+    if facts["verdict"] == "user":
+        yield f"{OWN_VERDICT}: nothing below was checked or timed by ksearch"
     for program in facts["programs"]:
         yield from _program_lines(program)
     for pair in facts["pairs"]:

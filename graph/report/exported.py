@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from evaluators.evaluation import Evaluation
+from evaluators.protocols import USER_VERDICT
 from evaluators.solution import Solution
-from graph.report.figures import one_line, quantity, shown
+from graph.report.figures import OWN_VERDICT, one_line, quantity, shown
 from graph.report.summary import Run, best_text
 from graph.report.tree import tree_rows
 
@@ -38,6 +39,8 @@ def _lines(run: Run, solution: Solution) -> Iterator[str]:
 
 def _measured(evaluation: Evaluation) -> Iterator[str]:
     yield f"- protocol: {evaluation.protocol}, tier {evaluation.tier}"
+    if evaluation.protocol == USER_VERDICT:
+        yield f"- {OWN_VERDICT}: the task's evaluator gave the figure, ksearch checked and timed nothing"
     if evaluation.environment is not None:
         environment = evaluation.environment
         yield f"- measured on: {environment.device}, torch {environment.torch}, {environment.compiler or 'no compiler'}"

@@ -7,6 +7,9 @@ from typing import Any
 from evaluators.evaluation import Evaluation
 from evaluators.objective import Objective, Value
 
+OWN_VERDICT = "the user's own verdict"
+"""What is said beside figures that a task's own evaluator gave."""
+
 
 def ratio_to_baseline(objective: Objective, evaluation: Evaluation) -> Value | None:
     """Return how much better than the baseline the program is (above 1: better); None when it was not timed.

@@ -11,7 +11,7 @@ from evaluators.evaluation import Evaluation
 from evaluators.solution import Language
 from evaluators.task import Task
 from graph.config import SearchConfig
-from graph.report.figures import against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
+from graph.report.figures import OWN_VERDICT, against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
 from graph.report.questions import Pending, count_text, listed, pending
 from graph.report.spending import cached_share, nodes_of_cycles, spend_by
 from graph.state import Incumbent, Spend
@@ -135,6 +135,7 @@ def best(run: Run) -> dict[str, Any] | None:
         "node": run.incumbent["node"],
         "round": run.incumbent["round"],
         "certified": run.best.tier == "certified",
+        "verdict": run.task.verdict,
     }
 
 
@@ -185,7 +186,10 @@ def best_text(run: Run) -> str:
     parts = [] if ratio is None else [against_baseline(ratio)]
     if run.unit != "x":
         parts.append(shown(run.incumbent["objective"], run.unit))
-    parts.append("certified" if run.best.tier == "certified" else "not certified")
+    if run.task.verdict == "user":
+        parts.append(OWN_VERDICT)
+    else:
+        parts.append("certified" if run.best.tier == "certified" else "not certified")
     parts.append("the seed program" if node == "root" else f"{node} in round {run.incumbent['round']}")
     return ", ".join(parts)
 

@@ -133,7 +133,7 @@ class Example:
         return self._result(sample, Status.PASSED, "", measurement=_measurement(ratio))
 
     def _wrong(self, sample: int) -> Result:
-        output = next(iter(self.task.outputs))
+        output = next(iter(self.task.outputs), "the result")
         return self._result(sample, Status.WRONG_VALUES, f"{output}: 12 of 4096 elements are wrong (made up)")
 
     def _broken(self, sample: int) -> Result:

@@ -19,6 +19,8 @@ _CUDA_HALF: Mapping[str, str] = {"float16": "__half", "bfloat16": "__nv_bfloat16
 
 def signature(task: Task, language: Language, contract: Contract) -> str:
     """Return the declaration of the entry point; C pointers have their symbolic shapes in comments."""
+    if contract.binding == "file":
+        return contract.entry_point
     if contract.binding == "plain_c":
         return _plain_c(task, language, contract)
     if contract.binding == "torch" and language in ("cpp", "cuda"):

@@ -28,7 +28,7 @@ def test_one_program(ksearch: Call, tmp_path: Path) -> None:
     file = program(tmp_path, "a.cpp", objective="1.5")
     done = ksearch("evaluate", "scripted", file, "--evaluator", "scripted", "--json")
     assert done.code == 0
-    assert set(done.json) == {"task", "protocol", "programs", "pairs", "environment", "record"}
+    assert set(done.json) == {"task", "protocol", "verdict", "programs", "pairs", "environment", "record"}
     (facts,) = done.json["programs"]
     assert set(facts) == PROGRAM_KEYS
     assert (facts["file"], facts["status"], facts["effort"], facts["ratio"]) == ("a.cpp", "passed", "search", 1.5)

@@ -1,0 +1,65 @@
+"""Checking a task before a search spends anything on it: whether it can be got right by accident."""
+
+import asyncio
+from contextlib import nullcontext
+from pathlib import Path
+
+from evaluators.evaluation import Environment
+from evaluators.isolation import IsolatedFailure, Isolation, isolation
+from evaluators.jobs import task_data
+from evaluators.objective import Record
+from evaluators.task import Task
+from evaluators.user_verdict import UserVerdicts
+
+_HERE = Path(__file__).parent
+_DRIVER = (_HERE / "adapters" / "drivers" / "check_task.py").read_text()
+_FILES = {name: (_HERE / "worker" / name).read_text() for name in ("tolerance.py", "floor.py")}
+_TIMES = 10
+"""A check runs the reference this many times as often as a program's check does."""
+
+
+class Finding(Record):
+    """What one check of a task found."""
+
+    check: str
+    state: str
+    """`passed`, `failed` or `not checked`."""
+    detail: str = ""
+
+
+def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ...]:
+    """Run the task's reference, confined (by `server`, if given), in every way that tells whether it can be fooled.
+
+    Blocks.
+
+    Raises InfrastructureError when the machinery fails.
+    """
+    if task.verdict == "user":
+        return (asyncio.run(_judged_seed(task)),)
+    request = {"task": task_data(task), "timed": task.device == "cpu"}
+    with isolation() if server is None else nullcontext(server) as means:
+        try:
+            answer = means.run(_DRIVER, request, files=_FILES, timeout_s=_TIMES * task.timeout_s, lock="shared").value
+        except IsolatedFailure as failure:
+            return (Finding(check="the reference runs", state="failed", detail=failure.message),)
+    return tuple(Finding.model_validate(finding) for finding in answer)
+
+
+async def _judged_seed(task: Task) -> Finding:
+    """Have the task's own evaluator judge the seed program: all that can be checked of one."""
+    language = next(iter(task.contracts))
+    seed, check = task.seed(language), "the evaluator judges the seed program"
+    if seed is None:
+        return Finding(check=check, state="not checked", detail="there is no seed program")
+    judge = UserVerdicts(_nowhere)
+    try:
+        verdict = await judge.evaluate(task, seed, "search")
+    finally:
+        await judge.close()
+    if verdict.objective is None:
+        return Finding(check=check, state="failed", detail=f"{verdict.status.value}: {verdict.message}")
+    return Finding(check=check, state="passed", detail=f"{verdict.objective.value:g} {task.objective.unit}")
+
+
+async def _nowhere() -> Environment:
+    return Environment(device="not recorded", torch="not recorded")

@@ -1,0 +1,176 @@
+"""The evaluator of tasks that bring their own: isolated and limited like any program, but its figures are its word."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluators.adapters.own_evaluator import COMBINED, takes_text
+from evaluators.adapters.source_file import SourceFile
+from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair, Tier, WorkloadResult
+from evaluators.isolation import IsolatedFailure, Isolation
+from evaluators.objective import Objective, Value, gain
+from evaluators.protocols import USER_VERDICT
+from evaluators.solution import Solution
+from evaluators.task import Task
+from evaluators.worker.figures import figure
+from evaluators.worker.status import Status
+
+NOTE = "user's own verdict: the task's evaluator said so, nothing was checked or timed by ksearch"
+RUNS: dict[Effort, int] = {"check": 1, "search": 1, "certify": 3}
+"""How often the evaluator judges a program."""
+_TIERS: dict[Effort, Tier] = {"check": "checked", "search": "timed", "certify": "certified"}
+_EVALUATOR = "the_evaluator.py"
+_DRIVER = (Path(__file__).parent / "adapters" / "drivers" / "user_evaluator.py").read_text()
+
+
+@dataclass
+class _Verdicts:
+    """What the evaluator said of one program."""
+
+    figures: list[float]
+    status: Status = Status.PASSED
+    message: str = ""
+    log: str = ""
+    wall_s: float = 0.0
+
+
+class UserVerdicts:
+    """Has a task's own evaluator judge programs, in confined processes. Use it from one event loop."""
+
+    def __init__(self, environment: Callable[[], Awaitable[Environment]]) -> None:
+        """Nothing starts until the first program. `environment` tells what figures depend on."""
+        self._isolation, self._environment = Isolation(), environment
+        self._busy = asyncio.Lock()
+
+    async def evaluate(
+        self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None
+    ) -> Evaluation:
+        """Judge `solution`; with `rival`, both in turn, and fill versus_rival. Raises InfrastructureError."""
+        programs = [solution] if rival is None else [solution, rival]
+        found = await self._judged(task, programs, effort)
+        record = self._record(task, solution, effort, found[0], await self._environment())
+        if rival is None or len(found[0].figures) != len(found[1].figures) or not record.passed:
+            return record
+        ratio = _ratio(task.objective, found[0].figures, found[1].figures)
+        return record.model_copy(update={"versus_rival": ratio})
+
+    async def compare(self, task: Task, solutions: Sequence[Solution], effort: Effort) -> Comparison:
+        """Judge every program, in turn. Raises InfrastructureError."""
+        found, environment = await self._judged(task, solutions, effort), await self._environment()
+        records = tuple(
+            self._record(task, solution, effort, said, environment)
+            for solution, said in zip(solutions, found, strict=True)
+        )
+        passed = [number for number, record in enumerate(records) if record.objective is not None]
+        pairs = tuple(
+            Pair(
+                a=records[a].solution,
+                b=records[b].solution,
+                ratio=_ratio(task.objective, found[a].figures, found[b].figures),
+            )
+            for place, a in enumerate(passed)
+            for b in passed[place + 1 :]
+        )
+        return Comparison(
+            task=task.digest, protocol=USER_VERDICT, evaluations=records, pairs=pairs, environment=environment
+        )
+
+    def protocol(self, task: Task) -> str:
+        """See `Evaluator`."""
+        return USER_VERDICT
+
+    async def environment(self) -> Environment:
+        """See `Evaluator`."""
+        return await self._environment()
+
+    async def close(self) -> None:
+        """End the processes. It can be used again."""
+        await asyncio.to_thread(self._isolation.close)
+
+    async def _judged(self, task: Task, programs: Sequence[Solution], effort: Effort) -> list[_Verdicts]:
+        found = [_Verdicts([]) for _ in programs]
+        async with self._busy:
+            for _ in range(RUNS[effort]):
+                for program, said in zip(programs, found, strict=True):
+                    if said.status is Status.PASSED:
+                        await self._judge(task, program, said)
+        return found
+
+    async def _judge(self, task: Task, program: Solution, said: _Verdicts) -> None:
+        """Add one judgement; a cancelled one ends its process."""
+        try:
+            answer = await asyncio.to_thread(self._run, task, program)
+            said.wall_s += answer.wall_s
+            value, feedback = _understood(task.objective, answer.value)
+            said.log = feedback or answer.output[-2000:]
+            said.figures.append(value)
+        except IsolatedFailure as failure:
+            said.status, said.message, said.log = failure.status, failure.message, failure.log
+        except asyncio.CancelledError:
+            self._isolation.close()
+            raise
+
+    def _run(self, task: Task, program: Solution) -> Any:
+        function = task.workloads[0].name
+        request = {
+            "evaluator": _EVALUATOR,
+            "function": function,
+            "text": takes_text(SourceFile(Path(_EVALUATOR), task.reference), function),
+            "files": dict(program.files),
+            "main": program.main_file,
+        }
+        return self._isolation.run(
+            _DRIVER,
+            request,
+            files={**task.files, _EVALUATOR: task.reference},
+            timeout_s=task.timeout_s,
+            lock="alone",
+        )
+
+    def _record(
+        self, task: Task, solution: Solution, effort: Effort, said: _Verdicts, environment: Environment
+    ) -> Evaluation:
+        passed = said.status is Status.PASSED
+        value = figure(said.figures) if passed and effort != "check" else None
+        return Evaluation(
+            status=said.status,
+            tier=_TIERS[effort] if passed else "built",
+            solution=solution.digest,
+            task=task.digest,
+            effort=effort,
+            protocol=USER_VERDICT,
+            message=said.message,
+            log=said.log,
+            objective=None if value is None else Value(value=value.value, low=value.low, high=value.high),
+            workloads=(WorkloadResult(workload=task.workloads[0].name, status=said.status, message=said.message),),
+            environment=environment,
+            notes=(NOTE,),
+            device_s=said.wall_s,
+            wall_s=said.wall_s,
+        )
+
+
+def _understood(objective: Objective, answer: Any) -> tuple[float, str]:
+    """Return the figure that counts and what the evaluator had to say. Raises IsolatedFailure when there is none."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("metrics"), dict):
+        problem = answer.get("problem") if isinstance(answer, dict) else None
+        raise IsolatedFailure(Status.RUNTIME_ERROR, f"the evaluator {problem or 'gave no metrics'}"[:500], "")
+    metrics, feedback = answer["metrics"], str(answer.get("feedback", ""))
+    name = objective.name
+    if name == COMBINED and name not in metrics:
+        name = next(iter(metrics)) if len(metrics) == 1 else "score"
+    if not isinstance(metrics.get(name), int | float):
+        words = ", ".join(sorted(map(str, metrics)))[:300]
+        raise IsolatedFailure(Status.RUNTIME_ERROR, f"the evaluator gave no metric {name!r}; it gave {words}", feedback)
+    value = float(metrics[name])
+    if not math.isfinite(value) or value <= 0:
+        raise IsolatedFailure(Status.WRONG_VALUES, f"the evaluator's {name} is {value:g}, not above 0", feedback)
+    return value, feedback
+
+
+def _ratio(objective: Objective, figures: Sequence[float], others: Sequence[float]) -> Value:
+    found = figure([gain(a, b, objective.goal) for a, b in zip(figures, others, strict=True)])
+    return Value(value=found.value, low=found.low, high=found.high)

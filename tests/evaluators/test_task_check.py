@@ -1,0 +1,75 @@
+"""Checking tasks: each kind of mistake is found, and a good task passes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from evaluators.isolation import Isolation, isolation
+from evaluators.resolve import resolve_task
+from evaluators.task import Task, Tensor, Tolerance
+from evaluators.task_check import Finding, check_task
+from tests.evaluators import tiny
+
+FLOOR = "\ndef floor(axes):\n    return {'bytes': %d, 'operations': 1}\n"
+
+
+def states(findings: tuple[Finding, ...]) -> dict[str, str]:
+    return {finding.check: finding.state for finding in findings}
+
+
+def test_a_good_task_passes() -> None:
+    findings = check_task(resolve_task("softmax"))
+    assert len(findings) == 10
+    assert {finding.state for finding in findings} == {"passed"}, findings
+    half = next(finding for finding in findings if finding.check == "half precision")
+    assert "float16 results are wrong" in half.detail
+
+
+GOOD = tiny.SOFTMAX_REFERENCE
+RAISING = GOOD.replace("return torch.softmax", "raise OSError('no'); torch.softmax")
+ENDLESS = GOOD.replace("return torch", "while True: pass\n    return torch")
+BY_TIME = GOOD.replace("manual_seed(seed)", "manual_seed(__import__('time').time_ns())")
+FLAT = GOOD.replace("softmax(x, dim=1)", "softmax(x * 1e-9, dim=1)")
+
+
+def tolerating(**rule: float) -> Task:
+    return tiny.softmax().model_copy(update={"tolerance": Tolerance.model_validate(rule)})
+
+
+MISTAKES: dict[str, tuple[str, Task | str, str]] = {
+    "unseeded": ("inputs depend on the seed", GOOD.replace("seed(seed)", "seed(3)"), "x do not depend on the seed"),
+    "unrepeatable": ("inputs are repeatable", BY_TIME, "use the seed given"),
+    "ignored input": ("every input matters", GOOD.replace("softmax(x, dim=1)", "ones_like(x)"), "may ignore x"),
+    "constant": ("a constant output is wrong", FLAT, "everywhere would be right"),
+    "vacuous": ("a constant output is wrong", tolerating(rtol=0, atol=9), "y: zeros"),
+    "part": (
+        "an output with a part left out is wrong",
+        tolerating(rtol=1e-4, atol=1e-6, matched=0.9),
+        "right with its last twentieth set to zero",
+    ),
+    "too narrow": ("the tolerance is not vacuous", tolerating(rtol=1e-9, atol=0), "an error of four times the"),
+    "wrong baseline": ("the baseline is right", GOOD + "\ndef baseline(x):\n    return x\n", "elements are wrong"),
+    "floor": ("the floor is below the baseline", GOOD + FLOOR % (1 << 40), "the floor is"),
+    "raises": ("the reference runs", RAISING, "OSError: no"),
+    "other shape": (
+        "the reference runs",
+        tiny.softmax().model_copy(update={"outputs": {"y": Tensor(shape=("cols", "rows"), dtype="float32")}}),
+        "y at small is float32 [64, 512], declared is float32 [512, 64]",
+    ),
+    "never returns": ("the reference runs", tiny.softmax(0.3, ENDLESS), "no end within"),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Isolation]:
+    with isolation() as server:
+        yield server
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_found(what: str, server: Isolation) -> None:
+    check, changed, reason = MISTAKES[what]
+    task = tiny.softmax(reference=changed) if isinstance(changed, str) else changed
+    findings = check_task(task, server)
+    found = next(finding for finding in findings if finding.check == check)
+    assert (found.state, reason in found.detail) == ("failed", True), found
