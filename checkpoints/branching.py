@@ -6,6 +6,7 @@ from typing import Any
 
 from checkpoints.database import Database
 from checkpoints.rounds import Point, boundaries, find_point, read_marks, unpacked
+from checkpoints.steering import copy_requests
 from checkpoints.threads import Thread, add_event, create_thread, find_thread
 from evaluators.objective import Record
 
@@ -81,6 +82,8 @@ def _branch(connection: sqlite3.Connection, origin: Origin, fork: Fork) -> Threa
     if as_it_is:
         _copy_writes(connection, source.uuid, thread.uuid, mark.checkpoint)
     _copy_ledger(connection, source.uuid, thread.uuid, origin.point, everything=as_it_is)
+    # What waits at the origin's latest checkpoint waits at the branch as well.
+    copy_requests(connection, source.uuid, thread.uuid, None if origin.point.latest else _steered(connection, origin))
     round_ = origin.point.round
     connection.execute(
         "INSERT INTO lineage (child, parent, checkpoint, round) VALUES (?, ?, ?, ?)",
@@ -92,6 +95,12 @@ def _branch(connection: sqlite3.Connection, origin: Origin, fork: Fork) -> Threa
         reason = source.reason if origin.point.latest else f"as {source.name} had in round {round_}"
         connection.execute("UPDATE threads SET status = 'finished', reason = ? WHERE uuid = ?", (reason, thread.uuid))
     return find_thread(connection, thread.uuid)
+
+
+def _steered(connection: sqlite3.Connection, origin: Origin) -> int:
+    """Return up to which of people's requests the plan had been brought."""
+    values = unpacked(connection, origin.thread.uuid, origin.point.mark.checkpoint)["channel_values"]
+    return int(values.get("steered", 0))
 
 
 def _state_config(connection: sqlite3.Connection, thread: Thread, point: Point) -> str | None:

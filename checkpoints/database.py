@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from checkpoints.faults import storage_errors
-from checkpoints.schema import check, prepare
+from checkpoints.schema import VERSION, check, prepare
 
 T = TypeVar("T")
 BUSY_TIMEOUT_S = 10.0
@@ -93,7 +93,8 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
-            check(connection, path)
+            if 0 < check(connection, path) < VERSION:
+                connect(path).close()  # brings it up to date, which an earlier version's reader does not need
         except BaseException:
             connection.close()
             raise

@@ -13,6 +13,7 @@ from checkpoints.faults import storage_errors
 from checkpoints.ledger import Entry, read_entries
 from checkpoints.packed import EDGE, planned, unpack
 from checkpoints.rounds import NOW, Mark, find_point, read_marks
+from checkpoints.steering import Request, read_requests
 from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
 from evaluators.errors import UsageError
 from evaluators.objective import Record
@@ -59,6 +60,8 @@ class ThreadRecord(Record):
     """Oldest first."""
     entries: tuple[Entry, ...]
     """Paid calls, by round, cycle, sample, role and turn."""
+    requests: tuple[Request, ...] = ()
+    """What people asked for; none in a past view."""
 
 
 def read_state(home: Path, name: str) -> dict[str, Any]:
@@ -145,6 +148,7 @@ def read_record(home: Path, name: str, at: str = NOW) -> ThreadRecord:
             thread=thread,
             ancestors=tuple(read_ancestors(connection, thread.uuid)),
             events=tuple(read_events(connection, thread.uuid)),
+            requests=tuple(read_requests(connection, thread.uuid)) if at == NOW else (),
             entries=tuple(read_entries(connection, f"thread = ? AND ({where})", (thread.uuid, *values))),
         )
 

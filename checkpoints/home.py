@@ -10,6 +10,7 @@ from checkpoints.blobs import BlobFolder, BlobStore
 from checkpoints.database import BUSY_TIMEOUT_S, blob_folder, database_file, home_folder, make_home, open_database
 from checkpoints.ledger import Ledger
 from checkpoints.sqlite import SearchSaver, open_saver
+from checkpoints.steering import Steering
 from checkpoints.threads import Threads
 
 
@@ -26,6 +27,8 @@ class Home:
     """Everything large, by the digest of its content."""
     threads: Threads
     """Names, status and locks of the runs."""
+    steering: Steering
+    """What people ask of the runs."""
 
 
 @asynccontextmanager
@@ -52,4 +55,11 @@ async def open_home(
         open_database(file, power_safe=power_safe, busy_timeout_s=busy_timeout_s) as database,
         open_saver(file, power_safe=power_safe, busy_timeout_s=busy_timeout_s) as saver,
     ):
-        yield Home(folder=folder, saver=saver, ledger=Ledger(database), blobs=blobs, threads=Threads(database))
+        yield Home(
+            folder=folder,
+            saver=saver,
+            ledger=Ledger(database),
+            blobs=blobs,
+            threads=Threads(database),
+            steering=Steering(database),
+        )

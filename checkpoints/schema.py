@@ -65,6 +65,19 @@ MIGRATIONS = (
         PRIMARY KEY (task, solution, protocol, effort, fingerprint)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE requests (
+        thread TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        data TEXT NOT NULL,
+        at REAL NOT NULL,
+        PRIMARY KEY (thread, seq)
+    );
+    CREATE TABLE pauses (
+        thread TEXT PRIMARY KEY,
+        at REAL NOT NULL
+    );
+    """,
 )
 """Step n brings a database from version n to n + 1. Steps are only ever added."""
 

@@ -122,14 +122,7 @@ class Threads:
 
     async def configure(self, uuid: str, config: str) -> None:
         """Set the digest of the configuration in force; a change is recorded as the event `config`."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            before = _get(connection, uuid).config
-            if before != config:
-                connection.execute("UPDATE threads SET config = ? WHERE uuid = ?", (config, uuid))
-                add_event(connection, uuid, "config", {"before": before, "after": config})
-
-        await self._database.run(work)
+        await self._database.run(partial(configure, uuid=uuid, config=config))
 
     async def add_event(self, uuid: str, kind: str, data: Any) -> int:
         """Record an event of the thread with its JSON data and return its number."""
@@ -226,6 +219,14 @@ def _thread(row: tuple[Any, ...]) -> Thread:
     )
 
 
+def configure(connection: sqlite3.Connection, uuid: str, config: str) -> None:
+    """Set the digest of the configuration in force; a change is recorded as the event `config`."""
+    before = _get(connection, uuid).config
+    if before != config:
+        connection.execute("UPDATE threads SET config = ? WHERE uuid = ?", (config, uuid))
+        add_event(connection, uuid, "config", {"before": before, "after": config})
+
+
 def _get(connection: sqlite3.Connection, uuid: str) -> Thread:
     row = connection.execute(f"SELECT {_COLUMNS} FROM threads WHERE uuid = ?", (uuid,)).fetchone()
     if row is None:
@@ -291,6 +292,7 @@ def _acquire(connection: sqlite3.Connection, uuid: str, take_over: bool) -> Thre
         "UPDATE threads SET status = 'running', reason = '', holder = ?, updated_at = ? WHERE uuid = ?",
         (here.model_dump_json(), time.time(), uuid),
     )
+    connection.execute("DELETE FROM pauses WHERE thread = ?", (uuid,))
     return before
 
 

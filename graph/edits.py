@@ -13,6 +13,8 @@ from evaluators.objective import Record
 from graph.draft import Draft
 from graph.world_model import ROOT, Intent, Node, Origin, WorldModel
 
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
 
 class Insert(Record):
     """Add an open node under the root, an open or a closed node."""
@@ -20,6 +22,8 @@ class Insert(Record):
     kind: Literal["insert"] = "insert"
     parent: str
     intent: Intent
+    program: Digest | None = None
+    """Blob of a program to begin with. People only."""
 
 
 class Update(Record):
@@ -61,7 +65,15 @@ class Pin(Record):
     pinned: bool = True
 
 
-Edit = Annotated[Insert | Update | Prune | Reopen | Pin, Field(discriminator="kind")]
+class Attach(Record):
+    """Give an open node a program to begin with, or take it away again. People only."""
+
+    kind: Literal["attach"] = "attach"
+    node: str
+    program: Digest | None
+
+
+Edit = Annotated[Insert | Update | Prune | Reopen | Pin | Attach, Field(discriminator="kind")]
 
 
 class EditBatch(Record):
@@ -124,6 +136,8 @@ def _apply(draft: Draft, edit: Edit, origin: Origin) -> str | None:
             problem = _reopen(draft, edit, node, origin)
         case Pin():
             problem = _pin(draft, edit, node, origin)
+        case Attach():
+            problem = _attach(draft, edit, node, origin)
     return problem
 
 
@@ -143,7 +157,11 @@ def _insert(draft: Draft, edit: Insert, origin: Origin) -> str | None:
     for sibling in draft.children(edit.parent):
         if sibling.intent.title.casefold().strip() == title and sibling.status != "pruned":
             return f"{edit.parent} already has the intent {edit.intent.title!r} as {sibling.id} ({sibling.status})"
-    draft.add(edit.parent, edit.intent, origin)
+    if edit.program is not None and origin != "human":
+        return "only a person can give a node a program"
+    node = draft.add(edit.parent, edit.intent, origin)
+    if edit.program is not None:
+        draft.change(node.id, program=edit.program)
     return None
 
 
@@ -202,4 +220,13 @@ def _pin(draft: Draft, edit: Pin, node: Node, origin: Origin) -> str | None:
     if origin != "human":
         return "only a person can pin a node"
     draft.change(node.id, pinned=edit.pinned)
+    return None
+
+
+def _attach(draft: Draft, edit: Attach, node: Node, origin: Origin) -> str | None:
+    if origin != "human":
+        return "only a person can give a node a program"
+    if node.status != "open":
+        return f"node {node.id} is {node.status}; a program can be given to open nodes, or to a new one below"
+    draft.change(node.id, program=edit.program)
     return None

@@ -30,6 +30,9 @@ Listen = Callable[[dict[str, Any]], None]
 """Receives every event of a run, as it happens: plain JSON with at least `event`."""
 
 
+ATTENTION_S = 0.5
+"""How often a run looks for what people ask of it, seconds."""
+
 Given = Opening | Command[Any] | None
 """What a visit starts with: a new search's opening, answers to interrupts, or nothing but what was left."""
 
@@ -113,6 +116,7 @@ async def _drive(means: Services, thread: Thread, given: Given, listen: Listen) 
     control = RunControl()
     status: Status = "finished"
     with _draining(control, listen):
+        attending = asyncio.create_task(_attend(means, thread.uuid, control, listen))
         try:
             async for event in graph.astream(
                 given, where, context=RunContext(), stream_mode="custom", durability="sync", control=control
@@ -120,10 +124,26 @@ async def _drive(means: Services, thread: Thread, given: Given, listen: Listen) 
                 listen(event)
         except GraphDrained:
             status = "paused"
+        finally:
+            attending.cancel()
+            await asyncio.wait([attending])
+        if not attending.cancelled():
+            attending.result()
     snapshot = await graph.aget_state(where)
     if snapshot.next:
         status = "paused"
     return status, cast(SearchState, snapshot.values)
+
+
+async def _attend(means: Services, uuid: str, control: RunControl, listen: Listen) -> None:
+    """While the thread runs, notice when people ask it to pause or change its configuration."""
+    while not control.drain_requested:
+        await asyncio.sleep(ATTENTION_S)
+        config, pause = await means.home.steering.orders(uuid)
+        means.put_in_force(uuid, config)
+        if pause:
+            control.request_drain("pause")
+            listen({"event": "pausing"})
 
 
 async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: Thread) -> Opening | None:

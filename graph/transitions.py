@@ -34,6 +34,8 @@ def settle(model: WorldModel, node_id: str, evidence: Evidence, *, ended: bool =
         raise ValueError(f"node {node_id} is {'unknown' if node is None else node.status}, not active")
     known = node.evidence if not evidence.attempts else (*node.evidence, evidence)
     draft = Draft(model)
+    if evidence.attempts:
+        draft.change(node_id, program=None)
     if any(item.objective is not None for item in known):
         draft.change(node_id, evidence=known, status="closed")
     elif not ended and evidence.rule is None:

@@ -79,6 +79,8 @@ class Node(Record):
     """How often the planner has re-opened it (at most once)."""
     pinned: bool = False
     """Pinned by a person: selected first, and not to be touched by the planner."""
+    program: str | None = None
+    """Blob of a program of a person's: the first sample of the node's next cycle."""
 
     @model_validator(mode="after")
     def _status_has_its_proof(self) -> "Node":

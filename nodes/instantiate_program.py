@@ -3,7 +3,7 @@
 from evaluators.novelty import novelty_key
 from graph.cycles import Cycle
 from graph.state import Candidate, Sample
-from nodes.coder import CodeRequest, Known
+from nodes.coder import CodeRequest, Draft, Known
 from nodes.services import Services, language_of
 from nodes.telling import Tell
 
@@ -31,7 +31,10 @@ async def instantiate_program(services: Services, sample: Sample, thread: str, t
         if cycle.last is None
         else await _known(services, cycle.last.solution, cycle.last.evaluation, cycle.last.message),
     )
-    draft = await services.make_coder(config).write(request, calls)
+    if request.node.program is not None and request.sample == 1:
+        draft = Draft(await services.solution(request.node.program))
+    else:
+        draft = await services.make_coder(config).write(request, calls)
     candidate = Candidate(
         config=sample["config"],
         task=sample["task"],

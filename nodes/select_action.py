@@ -1,4 +1,4 @@
-"""select_action: the policy picks frontier nodes until `width` cycles are active."""
+"""select_action: people's edits are made, then the policy picks frontier nodes until `width` cycles are active."""
 
 from typing import Any
 
@@ -12,19 +12,21 @@ from graph.transitions import activate
 from graph.world_model import WorldModel
 from nodes.committing import frontier_digest
 from nodes.services import Services
+from nodes.steering import Steered, steer
 from nodes.telling import Tell
 
 
 async def select_action(services: Services, state: SearchState, thread: str, tell: Tell) -> dict[str, Any]:
     """Return the new active cycles and the draws of the next fan-out, or a stop with its reason."""
     config = await services.config(thread, state["config"])
-    model = await services.tree(state["tree"])
+    steered = await steer(services, state, await services.tree(state["tree"]), thread, tell)
+    model = steered.model
     cycles = [Cycle.model_validate(cycle) for cycle in state["cycles"]]
     stop = stop_reason(
         model, config, state["spend"], state["incumbent"], active=len(cycles), request=state["stop_request"]
     )
     if stop is not None:
-        return {"stop": stop, "draws": []}
+        return {"stop": stop, "draws": [], **await _planned(services, steered, model)}
     places = config.width - len(cycles)
     calibration = calibrate(model)
     number = state["next_cycle"]
@@ -34,11 +36,19 @@ async def select_action(services: Services, state: SearchState, thread: str, tel
         tell("selected", cycle=number, node=node_id, title=model.node(node_id).intent.title)
         number += 1
     return {
-        "tree": await services.save_tree(model),
-        "frontier": frontier_digest(model),
+        **await _planned(services, steered, model),
         "cycles": [cycle.model_dump(mode="json") for cycle in cycles],
         "next_cycle": number,
         "draws": [list(draw) for draw in samples_to_draw(cycles, config, room(state["spend"], config))],
+    }
+
+
+async def _planned(services: Services, steered: Steered, model: WorldModel) -> dict[str, Any]:
+    return {
+        "tree": await services.save_tree(model),
+        "frontier": frontier_digest(model),
+        "edits": steered.log,
+        "steered": steered.steered,
     }
 
 

@@ -15,6 +15,7 @@ from evaluators.objective import Record
 from evaluators.solution import Language, Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
+from graph.edits import EditBatch
 from graph.state import Log, Spend, Stop, TaskRef, TreeRef
 from graph.world_model import WorldModel
 from nodes.coder import Coder
@@ -133,6 +134,10 @@ class Services:
         """Return the first attempt in `log` whose program has the novelty key, None when there is none."""
         index = self._novelty.setdefault(thread, NoveltyIndex())
         return await asyncio.to_thread(index.find, self.home.blobs, log, key)
+
+    async def batch(self, blob: str) -> EditBatch:
+        """Return an edit batch."""
+        return await self._record(blob, EditBatch)
 
     async def solution(self, blob: str) -> Solution:
         """Return a program."""

@@ -24,6 +24,7 @@ from graph.cli import (
     prompting,
     running,
     showing_tasks,
+    steering,
     telling,
 )
 from graph.cli.codes import DONE, FAILED, USAGE
@@ -51,6 +52,11 @@ app.command("branch", epilog="Example: ksearch branch softmax-1 --at 12 --set po
 app.command("list", epilog="Example: ksearch list")(looking.list_runs)
 app.command("show", epilog="Example: ksearch show softmax-1 --json")(looking.show)
 app.command("tree", epilog="Example: ksearch tree softmax-1")(looking.tree)
+app.command("pause", epilog="Example: ksearch pause softmax-1")(steering.pause)
+app.command("edit", epilog='Example: ksearch edit softmax-1 --insert "Use AVX-512" --under n3 --priority 0.9')(
+    steering.edit
+)
+app.command("revert", epilog="Example: ksearch revert softmax-1 4")(steering.revert)
 app.command("log", epilog="Example: ksearch log softmax-1 --only edits")(telling.log)
 app.command("diff", epilog="Example: ksearch diff softmax-1 softmax-puct")(telling.diff)
 app.command("export", epilog="Example: ksearch export softmax-1 --to best")(exporting.export)

@@ -50,7 +50,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     chosen = resolve_task(task)
     options = {"task": task, "evaluator": evaluator} | ({} if language is None else {"language": language})
     config = resolve(None, options)
-    programs = [(str(file), _solution(chosen, file, config.language)) for file in files]
+    programs = [(str(file), load_program(chosen, file, config.language)) for file in files]
     judged = asyncio.run(_judge(config, chosen, programs, effort, home))
     facts = comparison(chosen, [name for name, _ in programs], judged.comparison)
     if json:
@@ -110,7 +110,7 @@ async def _judge(
         await backends.close()
 
 
-def _solution(task: "Task", file: Path, language: "Language | None") -> "Solution":
+def load_program(task: "Task", file: Path, language: "Language | None") -> "Solution":
     """Return the program in `file`. Raises UsageError when it cannot be read or the language is not the task's."""
     from evaluators.errors import UsageError
     from evaluators.task import contract_solution

@@ -1,5 +1,6 @@
 """Reading runs from disk without LangGraph: what `show`, `list`, `tree` and `export` work with."""
 
+from functools import reduce
 from pathlib import Path
 
 from checkpoints.blobs import BlobFolder
@@ -12,12 +13,14 @@ from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
+from graph.edits import EditBatch, apply_batch
 from graph.migrating import migrated
 from graph.report.chronicle import Material
 from graph.report.summary import Run
 from graph.world_model import WorldModel
 from nodes.accounts import no_spend
 from nodes.records import read_config
+from nodes.records import read_record as read_blob
 from nodes.trees import TreeStore
 
 
@@ -47,6 +50,8 @@ def load_material(home: Path | None, name: str, at: str = NOW) -> tuple[Run, Mat
         batches={entry["batch"]: blobs.get_json(entry["batch"]) for entry in edits},
         events=events,
         entries=run.calls,
+        round=values.get("round", 0),
+        waiting=run.waiting,
         configs={digest: blobs.get_json(digest) for digest in configs},
     )
 
@@ -72,11 +77,15 @@ def load_solution(home: Path | None, run: Run) -> Solution | None:
 def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadRecord) -> Run:
     values = migrated(snapshot.values)
     incumbent = values.get("incumbent")
+    model = TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel()
+    waiting = [item.data["batch"] for item in record.requests if item.seq > values.get("steered", 0)]
+    batches = tuple(read_blob(blobs, digest, EditBatch) for digest in waiting)
     return Run(
         snapshot=snapshot.model_copy(update={"values": values}),
         config=_config(blobs, snapshot),
         task=Task.model_validate(blobs.get_json(values["task"]["blob"])) if "task" in values else None,
-        model=TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel(),
+        model=reduce(lambda tree, batch: apply_batch(tree, batch).model or tree, batches, model),
+        waiting=batches,
         spend=values.get("spend") or no_spend(),
         best=None if incumbent is None else Evaluation.model_validate(blobs.get_json(incumbent["evaluation"])),
         unknown_calls=sum(entry.unknown for entry in record.entries),

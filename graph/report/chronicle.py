@@ -9,6 +9,7 @@ from typing import Any
 
 from checkpoints.ledger import Entry
 from checkpoints.threads import Event
+from graph.edits import EditBatch
 from graph.report.figures import one_line, shown
 from graph.world_model import ROOT, Evidence, WorldModel
 
@@ -29,8 +30,12 @@ class Material:
     """Entries of the log of edits."""
     batches: Mapping[str, Mapping[str, Any]]
     """Blob -> edit batch, of every entry in `edits`."""
+    round: int = 0
+    """Rounds that have ended."""
     events: Sequence[Event] = ()
     entries: Sequence[Entry] = ()
+    waiting: Sequence[EditBatch] = ()
+    """People's edits that are not made yet."""
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Blob -> configuration, of every configuration that `events` name."""
 
@@ -72,8 +77,7 @@ def _edits(material: Material) -> Iterator[Told]:
     """Yield an event for every edit of every batch; one for a batch that only says something."""
     found = {item.cycle: (node.id, item) for node in material.model.nodes for item in node.evidence}
     inserted = 0
-    for entry in material.edits:
-        batch = material.batches[entry["batch"]]
+    for entry, batch in _batches(material):
         whole = {
             "event": "edit",
             "round": entry["round"],
@@ -96,10 +100,42 @@ def _edits(material: Material) -> Iterator[Told]:
             yield {**whole, "edit": 0, "kind": "summary", "node": None, "reason": batch["summary"]}
 
 
+def _batches(material: Material) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each entry of the log with its batch, then the waiting ones with the numbers that they will have."""
+    for entry in material.edits:
+        yield entry, material.batches[entry["batch"]]
+    last = material.edits[-1] if material.edits else {"number": 0, "round": 0}
+    for number, batch in enumerate(material.waiting, start=last["number"] + 1):
+        yield (
+            {
+                "number": number,
+                "round": material.round,
+                "origin": batch.origin,
+                "accepted": True,
+                "reasons": [],
+                "note": "made when the search looks at its plan again",
+                "revision": None,
+            },
+            batch.model_dump(mode="json"),
+        )
+
+
+def batch_lines(batch: EditBatch, next_node: int) -> Iterator[str]:
+    """Yield what a batch will do, one line for each edit; `next_node` is the number of the node it inserts first."""
+    for edit in batch.model_dump(mode="json")["edits"]:
+        node = edit.get("node")
+        if edit["kind"] == "insert":
+            node, next_node = f"n{next_node}", next_node + 1
+        yield _what({"kind": edit["kind"], "node": node, **_content(edit)})
+    if batch.summary is not None:
+        yield "changes the planner's notes"
+
+
 def _content(edit: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an edit says beside its kind, node and reason."""
     if edit["kind"] == "insert":
-        return {"parent": edit["parent"], "changes": {name: edit["intent"].get(name) for name in _CHANGES}}
+        changes = {name: edit["intent"].get(name) for name in _CHANGES}
+        return {"parent": edit["parent"], "changes": {**changes, "program": edit.get("program")}}
     values = {name: edit[name] for name in _CHANGES if edit.get(name) is not None}
     values |= {name: edit[name] for name in ("pinned", "program") if name in edit}
     return {"changes": values}
@@ -184,10 +220,13 @@ def _what(item: Told) -> str:
     if kind == "insert":
         where = "under the root" if item["parent"] == ROOT else f"under {item['parent']}"
         title = one_line(changes["title"], 80)
-        return f"inserts {node or 'a node'} {where}, V {changes['priority']:.2f}, {title!r}"
+        given = " with a program" if changes.get("program") else ""
+        return f"inserts {node or 'a node'} {where}{given}, V {changes['priority']:.2f}, {title!r}"
     if kind == "update":
         return f"updates {node}, {one_line(', '.join(f'{key} {value}' for key, value in changes.items()), 120)}"
     if kind == "pin":
         return f"{'pins' if changes.get('pinned') else 'unpins'} {node}"
+    if kind == "attach":
+        return f"gives {node} a program" if changes.get("program") else f"takes the program of {node} away"
     words = {"prune": "prunes", "reopen": "re-opens", "summary": "notes", "note": "changes nothing"}
     return f"{words.get(kind, kind)} {node or ''}".rstrip()

@@ -81,6 +81,10 @@ def _draining(event: Event, unit: str, budget: int) -> str:
     return "stopping after this step; press again to stop now"
 
 
+def _pausing(event: Event, unit: str, budget: int) -> str:
+    return "asked to pause: stopping after this step"
+
+
 def _stopping(event: Event, unit: str, budget: int) -> str:
     return "stopping now"
 
@@ -96,5 +100,6 @@ _LINES: Mapping[str, Callable[[Event, str, int], str]] = {
     "settled": _settled,
     "environment": _environment,
     "draining": _draining,
+    "pausing": _pausing,
     "stopping": _stopping,
 }

@@ -11,6 +11,7 @@ from evaluators.evaluation import Evaluation
 from evaluators.solution import Language
 from evaluators.task import Task
 from graph.config import SearchConfig
+from graph.edits import EditBatch
 from graph.report.figures import OWN_VERDICT, against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
 from graph.report.questions import Pending, count_text, listed, pending
 from graph.report.spending import cached_share, nodes_of_cycles, spend_by
@@ -37,6 +38,8 @@ class Run:
     """Where the run branched off, with the name of the run there."""
     calls: tuple[Entry, ...] = ()
     """The ledger."""
+    waiting: tuple[EditBatch, ...] = ()
+    """People's edits that wait for the search to look at its plan; `model` has them already where they are valid."""
 
     @property
     def name(self) -> str:
@@ -86,6 +89,7 @@ def summary(run: Run) -> dict[str, Any]:
         "spend": _spend(run),
         "frontier": values.get("frontier", []),
         "cycles": [_cycle(cycle) for cycle in values.get("cycles", [])],
+        "waiting_edits": [batch.model_dump(mode="json") for batch in run.waiting],
         "questions": [listed(question) for question in run.questions],
         "lineage": [
             {"parent": name, "uuid": place.parent, "checkpoint": place.checkpoint, "round": place.round}
@@ -160,6 +164,9 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     )
     if run.questions:
         yield "waiting", f"{count_text(len(run.questions))}: ksearch answer {run.name}"
+    if run.waiting:
+        count = f"{len(run.waiting)} edit{'s' if len(run.waiting) > 1 else ''} by people"
+        yield "waiting", f"{count}, made when the search looks at its plan again"
     yield "best", best_text(run)
     for name, milliseconds in ((facts["baseline"] or {}).get("workloads_ms") or {}).items():
         yield "baseline", f"{name}: {quantity(milliseconds, 'ms')}"

@@ -12,7 +12,7 @@ from tests.cli.conftest import SCRIPTED, Call, call, environment
 SHOW_KEYS = {
     "thread", "uuid", "task", "language", "status", "reason", "stop", "round", "budget", "best", "baseline", "nodes",
     "spend", "frontier", "cycles", "questions", "lineage", "environment", "created_at", "updated_at", "config",
-    "checkpoint",
+    "checkpoint", "waiting_edits",
 }  # fmt: skip
 BEST_KEYS = {
     "objective", "objective_low", "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "solution", "node",
@@ -134,7 +134,7 @@ def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: li
 
 def test_help_has_an_example_for_every_command(ksearch: Call) -> None:
     commands = (
-        "run", "resume", "branch", "answer", "list", "show", "tree", "log", "diff", "export", "evaluate", "tasks",
+        "run", "resume", "branch", "pause", "edit", "revert", "answer", "list", "show", "tree", "log", "diff", "export", "evaluate", "tasks",
         "prompts", "doctor",
     )  # fmt: skip
     general = ksearch("--help")

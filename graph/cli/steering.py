@@ -1,0 +1,310 @@
+"""`pause`, `edit` and `revert`: people steer a run."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graph.cli.codes import DONE, PAUSED
+from graph.cli.options import AsJson, Debug, HomeFolder, SetOption, ThreadName
+from graph.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from graph.edits import Edit, EditBatch
+    from graph.report.summary import Run
+
+
+def pause(
+    thread: ThreadName = "latest",
+    wait: Annotated[float, typer.Option(help="Seconds to wait until it has paused.", min=0)] = 600.0,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Pause a run that another process is at work on, after the step that is under way."""
+    from checkpoints.database import home_folder
+    from graph import steering
+
+    screen = Screen(json)
+    found = asyncio.run(steering.pause(home_folder(home), thread, wait))
+    if json:
+        screen.data({"thread": found.name, "status": found.status})
+    elif found.status == "running":
+        screen.say(f"{found.name} is asked to pause, and still at its step; `ksearch list` shows when it has paused")
+    else:
+        screen.say(f"{found.name} is {found.status}; go on with: ksearch resume {found.name}")
+    return PAUSED if found.status == "running" else DONE
+
+
+def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
+    thread: ThreadName = "latest",
+    insert: Annotated[str | None, typer.Option(help="Insert an intent with this title.", metavar="TITLE")] = None,
+    under: Annotated[str, typer.Option(help="Where to insert it.", metavar="NODE")] = "root",
+    update: Annotated[str | None, typer.Option(help="Change an open node.", metavar="NODE")] = None,
+    reopen: Annotated[str | None, typer.Option(help="Put a failed or pruned node back.", metavar="NODE")] = None,
+    prune: Annotated[list[str] | None, typer.Option(help="Take a node out. Repeatable.", metavar="NODE")] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="Work on it first, whatever the planner says. Repeatable.", metavar="NODE")
+    ] = None,
+    unpin: Annotated[list[str] | None, typer.Option(help="The contrary. Repeatable.", metavar="NODE")] = None,
+    attach: Annotated[
+        Path | None, typer.Option(help="A program of yours for the node to begin with.", metavar="FILE")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The open node that --attach is for.", metavar="NODE")] = None,
+    title: Annotated[str | None, typer.Option(help="New title, with --update.")] = None,
+    description: Annotated[str | None, typer.Option(help="What to do, for the coder.")] = None,
+    rationale: Annotated[str | None, typer.Option(help="Why it should help.")] = None,
+    priority: Annotated[float | None, typer.Option(help="V, 0 to 1 [default for an insert: 1].")] = None,
+    difficulty: Annotated[int | None, typer.Option(help="1 to 5.")] = None,
+    gain: Annotated[float | None, typer.Option(help="Predicted gain: 1.2 is 20 % better.")] = None,
+    knob: Annotated[
+        list[str] | None, typer.Option(help="A knob that the intent turns, with --insert. Repeatable.", metavar="K=V")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, for the log.")] = "",
+    options: SetOption = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Write the plan as text, and end; - for stdout.", metavar="FILE")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--from", help="Take the plan from a text that --write wrote.", metavar="FILE")
+    ] = None,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Edit the plan of a run, its budgets and its models, while it is paused or while it runs.
+
+    Without flags the plan opens in $EDITOR. Edits are checked now, and made when the search looks at its plan again.
+    """
+    from graph.cli.loading import load_run
+    from graph.config_file import parse_options
+    from graph.plan_text import plan_text
+
+    screen, run = Screen(json), load_run(home, thread)
+    if write is not None:
+        text = plan_text(run.model, run.name)
+        if str(write) == "-":
+            sys.stdout.write(text)
+        else:
+            _write(write, text)
+        return DONE
+    changes = parse_options(options)
+    said = {
+        "title": title,
+        "description": description,
+        "rationale": rationale,
+        "priority": priority,
+        "difficulty": difficulty,
+        "predicted_gain": gain,
+    }
+    fields = {name: value for name, value in said.items() if value is not None}
+    flags = any((insert, update, reopen, prune, pin, unpin, attach))
+    if file is not None:
+        batch: EditBatch | None = _read(file, run)
+    elif flags or fields:
+        program = None if attach is None else _program(home, run, attach)
+        place = _Place(insert, under, update, reopen, to, program, parse_options(knob))
+        edits = [*_one(place, fields, reason), *_many(prune, pin, unpin, reason)]
+        batch = _batch(edits, reason)
+    else:
+        batch = None if changes else _in_editor(screen, run)
+    if batch is not None and not batch.edits and batch.summary is None:
+        batch = None
+    return _ask(screen, home, run, batch, changes)
+
+
+class _Place:
+    """What one insert, update, re-opening or attachment is about."""
+
+    def __init__(
+        self,
+        insert: str | None,
+        under: str,
+        update: str | None,
+        reopen: str | None,
+        to: str | None,
+        program: str | None,
+        settings: dict[str, Any],
+    ) -> None:
+        self.insert, self.under, self.update, self.reopen = insert, under, update, reopen
+        self.to, self.program = to, program
+        self.settings = {name: str(value) for name, value in settings.items()}
+
+
+def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
+    """Return the edits that take fields: at most one of insert, update and re-open, and what is attached."""
+    from pydantic import ValidationError
+
+    from evaluators.errors import UsageError
+    from graph.edits import Attach, Insert, Reopen, Update
+    from graph.world_model import Intent
+
+    if sum(item is not None for item in (place.insert, place.update, place.reopen)) > 1:
+        raise UsageError("--insert, --update and --reopen are edits of one node each: make one of them at a time")
+    edits: list[Edit] = []
+    try:
+        if place.insert is not None:
+            whole = {"priority": 1.0, **fields, "title": place.insert, "settings": place.settings}
+            program = place.program if place.to is None else None
+            edits.append(Insert(parent=place.under, intent=Intent.model_validate(whole), program=program))
+        elif place.update is not None:
+            edits.append(Update.model_validate({"node": place.update, **fields}))
+        elif place.reopen is not None:
+            edits.append(Reopen(node=place.reopen, description=fields.get("description", ""), reason=reason))
+        elif fields:
+            raise UsageError(f"--{next(iter(fields))} says something of a node: name it with --insert or --update")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if place.program is not None and place.to is not None:
+        edits.append(Attach(node=place.to, program=place.program))
+    elif place.program is not None and place.insert is None:
+        raise UsageError("--attach FILE is for a node: name an open one with --to, or add one with --insert")
+    return edits
+
+
+def _many(
+    prune: Sequence[str] | None, pin: Sequence[str] | None, unpin: Sequence[str] | None, reason: str
+) -> list["Edit"]:
+    from graph.edits import Pin, Prune
+
+    pins = [(name, True) for name in pin or []] + [(name, False) for name in unpin or []]
+    return [
+        *(Prune(node=name, reason=reason or "pruned by hand") for name in prune or []),
+        *(Pin(node=name, pinned=pinned) for name, pinned in pins),
+    ]
+
+
+def _batch(edits: Sequence["Edit"], reason: str) -> "EditBatch":
+    from graph.edits import EditBatch
+
+    return EditBatch(origin="human", reason=reason, edits=tuple(edits))
+
+
+def _program(home: Path | None, run: "Run", file: Path) -> str:
+    from checkpoints.database import home_folder
+    from evaluators.errors import UsageError
+    from graph.cli.evaluating import load_program
+    from graph.steering import keep_program
+
+    if run.task is None:
+        raise UsageError(f"{run.name} has not begun: resume it first")
+    return keep_program(home_folder(home), load_program(run.task, file, run.language))
+
+
+def _read(file: Path, run: "Run") -> "EditBatch":
+    from evaluators.errors import UsageError
+    from graph.plan_text import read_plan
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: is not a text in UTF-8") from error
+    return read_plan(text, run.model)
+
+
+def _write(file: Path, text: str) -> None:
+    from checkpoints.faults import storage_errors
+
+    with storage_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def _in_editor(screen: Screen, run: "Run") -> "EditBatch":
+    """Let a person edit the plan; what cannot be used stays in a file, and the message says in which."""
+    import tempfile
+
+    from evaluators.errors import UsageError
+    from graph.plan_text import plan_text
+    from graph.steering import check_batch
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        raise UsageError("set EDITOR to edit the plan as text, or name an edit by flags: `ksearch edit --help`")
+    handle, name = tempfile.mkstemp(prefix=f"{run.name}-plan-", suffix=".toml")
+    os.close(handle)
+    file = Path(name)
+    _write(file, plan_text(run.model, run.name))
+    if subprocess.run([*shlex.split(editor), name], check=False).returncode:
+        raise UsageError(f"{editor} failed and nothing is changed; the plan's text is {file}")
+    try:
+        batch = _read(file, run)
+        check_batch(run.model, batch)
+    except UsageError as error:
+        raise UsageError(f"{error}; your text is kept: correct {file} and run ksearch edit --from {file}") from error
+    file.unlink()
+    return batch
+
+
+def _ask(screen: Screen, home: Path | None, run: "Run", batch: "EditBatch | None", changes: dict[str, Any]) -> int:
+    """Check what a person wants and record it."""
+    from checkpoints.database import home_folder
+    from graph.presets import changed
+    from graph.report.chronicle import batch_lines
+    from graph.steering import Change, ask, check_batch
+
+    config = changed(run.config, changes) if changes else None
+    if config is not None:
+        from graph.wiring import Backends
+
+        Backends().check(config)
+    if batch is None and config is None:
+        screen.say("nothing is changed")
+        return DONE
+    after = run.model if batch is None else check_batch(run.model, batch)
+    asyncio.run(ask(home_folder(home), run.snapshot.thread.uuid, Change(batch=batch, config=config)))
+    if screen.json:
+        made = None if batch is None else batch.model_dump(mode="json")
+        new = [node.id for node in after.nodes[len(run.model.nodes) :]]
+        screen.data({"thread": run.name, "batch": made, "inserted": new, "options": changes})
+        return DONE
+    for line in [] if batch is None else batch_lines(batch, run.model.next_node):
+        screen.say(line)
+    for key, value in changes.items():
+        screen.say(f"option {key}: {value}")
+    if run.snapshot.thread.status != "running":
+        where = "" if home is None else f" --home {shlex.quote(str(home))}"
+        screen.say(f"go on with: ksearch resume {run.name}{where}")
+    return DONE
+
+
+def revert(
+    thread: Annotated[str, typer.Argument(help="Name of a run, or the beginning of one.")],
+    number: Annotated[int, typer.Argument(help="Number of an edit, as `ksearch log` tells it.", metavar="EDIT")],
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Undo one edit batch by a new one, as far as the plan has not been worked on there since."""
+    from evaluators.errors import UsageError
+    from graph.cli.loading import load_material
+    from graph.edits import EditBatch
+    from graph.reverting import undo
+
+    screen = Screen(json)
+    run, material = load_material(home, thread)
+    accepted = {
+        entry["number"]: EditBatch.model_validate(material.batches[entry["batch"]])
+        for entry in material.edits
+        if entry["accepted"]
+    }
+    last = max((entry["number"] for entry in material.edits), default=0)
+    accepted |= dict(enumerate(run.waiting, start=last + 1))
+    if number not in accepted:
+        known = f"edit {number} was rejected" if 0 < number <= last else f"{run.name} has no edit {number}"
+        raise UsageError(f"{known}: there is nothing to undo; `ksearch log {run.name} --only edits` tells them")
+    undoing = undo(run.model, accepted, number)
+    if not undoing.batch.edits and undoing.batch.summary is None:
+        raise UsageError(f"edit {number} cannot be undone: {'; '.join(undoing.notes) or 'it changed nothing'}")
+    for note in undoing.notes:
+        screen.say(f"left as it is: {note}")
+    return _ask(screen, home, run, undoing.batch, {})

@@ -1,0 +1,103 @@
+"""`pause`, `edit` and `revert` in real processes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.conftest import Call, call, insert
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def paused(ksearch: Call, tmp_path: Path) -> None:
+    """A run of three intents that has worked on the first one."""
+    script = {
+        "proposals": [{"edits": [insert("Unroll", 0.9), insert("Fuse", 0.5), insert("Block", 0.3)]}],
+        "cycles": [[1.5], [1.6], [1.7], [1.8]],
+    }
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    source = ("--planner", "script:script.json", "--coder", "script:script.json", "--evaluator", "scripted")
+    assert ksearch("run", "scripted", *source, "--set", "sample_cap=1", "--evaluations", 1).code == 0
+
+
+def test_edits_by_flags_are_made_shown_and_undone(ksearch: Call, tmp_path: Path) -> None:
+    paused(ksearch, tmp_path)
+    done = ksearch("edit", "--insert", "Mine", "--under", "n1", "--description", "Do it.", "--reason", "a hunch")
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        "inserts n4 under n1, V 1.00, 'Mine'",
+        "go on with: ksearch resume scripted-1",
+    ]
+    done = ksearch("edit", "--prune", "n2", "--pin", "n3", "--set", "max_evaluations=3", "--json")
+    assert [edit["kind"] for edit in done.json["batch"]["edits"]] == ["prune", "pin"]
+    assert "n2  pruned" in ksearch("tree").out
+    assert "2 edits by people, made when the search looks at its plan again" in ksearch("show").out
+    edits = [item for item in ksearch("log", "--json").json["events"] if item["event"] == "edit"]
+    mine = [(item["batch"], item["kind"], item["node"]) for item in edits if item["origin"] == "human"]
+    first = mine[0][0]
+    assert mine == [(first, "insert", "n4"), (first + 1, "prune", "n2"), (first + 1, "pin", "n3")]
+    assert ksearch("revert", "scripted-1", first + 1).out.splitlines()[:2] == ["unpins n3", "re-opens n2"]
+    resumed = ksearch("resume", "--json")
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["budget"]["evaluations"] == 3
+    nodes = {node["id"]: node for node in ksearch("tree", "--json").json["nodes"]}
+    assert [(nodes[name]["status"], nodes[name]["pinned"]) for name in ("n2", "n3", "n4")] == [
+        ("closed", False),
+        ("open", False),
+        ("closed", False),
+    ]
+    done = ksearch("revert", "scripted-1", first)
+    assert (done.code, done.err) == (2, f"error: edit {first} cannot be undone: n4 is closed: it has been worked on\n")
+
+
+def test_the_plan_is_edited_as_text(finished: Path) -> None:
+    editor = finished / "editor.py"
+    editor.write_text(
+        "import pathlib, sys\n"
+        "file = pathlib.Path(sys.argv[1])\n"
+        'file.write_text(file.read_text() + \'\\n[new]\\nparent = "n4"\\ntitle = "By hand"\\n\')\n'
+    )
+    done = call(finished, "edit", EDITOR=f"{sys.executable} {editor}")
+    assert done.code == 0, done.err
+    assert done.out.startswith("inserts n5 under n4, V 1.00, 'By hand'")
+    editor.write_text("import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('[n9]\\n')\n")
+    done = call(finished, "edit", EDITOR=f"{sys.executable} {editor}")
+    assert done.code == 2
+    assert "[n9]: there is no such node" in done.err
+    kept = Path(done.err.split("--from ")[1].strip())
+    assert kept.read_text() == "[n9]\n"
+    kept.unlink()
+    text = call(finished, "edit", "--write", "-").out
+    (finished / "plan.toml").write_text(text.replace('title = "By hand"', 'title = "By head"'))
+    assert call(finished, "edit", "--from", "plan.toml").out.startswith("updates n5, title By head")
+    assert call(finished, "edit", "--from", "plan.toml").out == "nothing is changed\n"
+
+
+def test_what_cannot_be_edited_is_told(finished: Path) -> None:
+    (finished / "mine.cpp").write_text("int x;\n")
+    for arguments, words in (
+        (("--update", "n1", "--priority", 0.5), "node n1 is closed; only open nodes can be updated"),
+        (("--insert", "x", "--priority", 3), "priority: Input should be less than or equal to 1"),
+        (("--attach", "mine.cpp"), "name an open one with --to, or add one with --insert"),
+        (("--set", "evaluator=nobody"), "evaluator 'nobody' is unknown"),
+        ((), "set EDITOR to edit the plan as text"),
+    ):
+        done = call(finished, "edit", *arguments, EDITOR="", VISUAL="")
+        assert (done.code, len(done.err.splitlines())) == (2, 1), done
+        assert words in done.err
+
+
+def test_a_running_search_is_paused(ksearch: Call, started: Start, slow_script: Callable[[float], str]) -> None:
+    source = slow_script(0.6)
+    running = started("run", "scripted", "--planner", source, "--coder", source, "--evaluator", "scripted")
+    assert running.stdout is not None
+    while "round 1:" not in running.stdout.readline():
+        assert running.poll() is None
+    done = ksearch("pause")
+    assert (done.code, done.out) == (0, "scripted-1 is paused; go on with: ksearch resume scripted-1\n")
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 3
+    assert "asked to pause: stopping after this step" in out
+    assert ksearch("resume", "--evaluations", 3, "--json").json["status"] == "finished"
