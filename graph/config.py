@@ -28,6 +28,11 @@ class SearchConfig(Record):
     evaluator: str = "local"
     """Who judges programs: `local` (this machine), `deferred` (the run pauses with a bundle that another machine judges
     with one command), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for tests and benchmarks)."""
+    devices: str | None = None
+    """Devices that `local` judges on, separated by commas: `cpu`, `cpu:3`, `cpu:0-3` (these processors). They must be
+    alike. None: this machine's CPU."""
+    evaluations_per_device: int = Field(default=1, ge=1, le=8)
+    """Evaluations under way on each of the `devices`: one at a time is timed, the others are built and checked."""
     policy: PolicyName = "priority"
     """How the next intent is chosen: highest priority, puct, or at random."""
     puct_exploration: float = Field(default=1.0, ge=0, allow_inf_nan=False)

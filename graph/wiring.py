@@ -23,7 +23,7 @@ class Backends:
 
     def __init__(self) -> None:
         self._chats = Chats()
-        self._evaluators: dict[str, Evaluator] = {}
+        self._evaluators: dict[tuple[str, str | None, int], Evaluator] = {}
 
     def planner(self, config: SearchConfig) -> Planner:
         """Return the planner that the configuration names. Raises UsageError when it names none."""
@@ -65,9 +65,10 @@ class Backends:
 
     def evaluator(self, config: SearchConfig) -> Evaluator:
         """Return the evaluator that the configuration names. Raises UsageError when it names none."""
-        if config.evaluator not in self._evaluators:
-            self._evaluators[config.evaluator] = _evaluator(config.evaluator)
-        return self._evaluators[config.evaluator]
+        key = (config.evaluator, config.devices, config.evaluations_per_device)
+        if key not in self._evaluators:
+            self._evaluators[key] = _evaluator(config)
+        return self._evaluators[key]
 
     async def close(self) -> None:
         """End the evaluators' processes and let go of connections."""
@@ -91,7 +92,13 @@ class Backends:
             load_sheet(config.hardware)
 
 
-def _evaluator(name: str) -> Evaluator:
+def _evaluator(config: SearchConfig) -> Evaluator:
+    name = config.evaluator
+    if name == "local" and (config.devices is not None or config.evaluations_per_device > 1):
+        from evaluators.devices import parse_devices
+        from evaluators.pool import PoolEvaluator
+
+        return PoolEvaluator(parse_devices(config.devices or "cpu"), config.evaluations_per_device)
     if name == "local":
         from evaluators.by_verdict import ByVerdict
         from evaluators.local import LocalEvaluator
