@@ -94,16 +94,10 @@ class Backends:
 
 def _evaluator(config: SearchConfig) -> Evaluator:
     name = config.evaluator
-    if name == "local" and (config.devices is not None or config.evaluations_per_device > 1):
-        from evaluators.devices import parse_devices
-        from evaluators.pool import PoolEvaluator
-
-        return PoolEvaluator(parse_devices(config.devices or "cpu"), config.evaluations_per_device)
     if name == "local":
         from evaluators.by_verdict import ByVerdict
-        from evaluators.local import LocalEvaluator
 
-        return ByVerdict(LocalEvaluator())
+        return ByVerdict(_local(config))
     if name == "deferred":
         from nodes.deferred import DeferredEvaluator
 
@@ -118,6 +112,17 @@ def _evaluator(config: SearchConfig) -> Evaluator:
 
         return CassetteEvaluator(load_cassette(Path(name.removeprefix("cassette:"))))
     raise UsageError(f"evaluator {name!r} is unknown; choose one of {', '.join(EVALUATORS)}")
+
+
+def _local(config: SearchConfig) -> Evaluator:
+    if config.devices is None and config.evaluations_per_device == 1:
+        from evaluators.local import LocalEvaluator
+
+        return LocalEvaluator()
+    from evaluators.devices import parse_devices
+    from evaluators.pool import PoolEvaluator
+
+    return PoolEvaluator(parse_devices(config.devices or "cpu"), config.evaluations_per_device)
 
 
 def model_options(config: SearchConfig) -> ModelOptions:

@@ -10,8 +10,9 @@ from typing import NoReturn
 
 from langgraph.types import interrupt
 
-from evaluators.errors import UsageError
+from evaluators.errors import TaskError, UsageError
 from evaluators.evaluation import Comparison, Effort, Environment, Evaluation
+from evaluators.jobs import reject_unsupported
 from evaluators.objective import Record
 from evaluators.recording import evaluation_request
 from evaluators.solution import Solution
@@ -33,7 +34,15 @@ class DeferredEvaluator:
         rival: Solution | None,
         turn: int,
     ) -> None:
-        """Return when the evaluation is on record. Raises langgraph.errors.GraphInterrupt, which pauses the run."""
+        """Return when the evaluation is on record.
+
+        Raises langgraph.errors.GraphInterrupt, which pauses the run; TaskError when no bundle can carry the task.
+        """
+        if task.verdict != "harness":
+            raise TaskError(
+                f"task {task.name} brings its own evaluator, which no bundle carries: judge it with `local`"
+            )
+        reject_unsupported(task, [solution] if rival is None else [solution, rival])
         known = await calls.ledger.find(calls.key(role, evaluation_request(task, solution, effort, rival), turn))
         if known is not None and known.result is not None:
             return
