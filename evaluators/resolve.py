@@ -28,15 +28,20 @@ def resolve_task(reference: str) -> Task:
     if reference.endswith(".py"):
         return load_adapted("file", reference)
     if _is_path(reference):
-        return load_task_folder(Path(reference))
+        folder, _, baseline = reference.partition("@") if not Path(reference).is_dir() else (reference, "", "")
+        return load_task_folder(Path(folder), baseline)
     return resolve_builtin(reference)
 
 
 def resolve_builtin(reference: str) -> Task:
-    """Return a built-in task; nothing outside the package is read. Raises TaskError when there is none."""
+    """Return a built-in task; nothing outside the package is read. Raises TaskError when there is none.
+
+    `NAME@BASELINE` compares programs with another baseline than the task's own, one that its folder has.
+    """
     folders = builtin_tasks()
-    if reference in folders:
-        return load_task_folder(folders[reference])
+    name, _, baseline = reference.partition("@")
+    if name in folders:
+        return load_task_folder(folders[name], baseline)
     if reference in SCRIPTED_TASKS:
         return SCRIPTED_TASKS[reference]
     close = difflib.get_close_matches(reference, list(folders), n=1, cutoff=0.0)

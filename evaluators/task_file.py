@@ -39,15 +39,16 @@ def builtin_tasks() -> dict[str, Path]:
     return {folder.name: folder for folder in sorted(TASKS.iterdir()) if (folder / "task.toml").is_file()}
 
 
-def load_task_folder(path: str | Path) -> Task:
+def load_task_folder(path: str | Path, baseline: str = "") -> Task:
     """Return the task that the folder at `path` describes.
 
-    Raises TaskError, one line that names the file, the key and the reason, for a folder that describes none.
+    With `baseline`, programs are compared with that of the folder's file baseline_NAME.py. Raises TaskError,
+    one line that names the file, the key and the reason, for a folder that describes none.
     """
     folder = Path(path)
     try:
         table = _toml(read_text(folder, "task.toml"))
-        reference = read_text(folder, "reference.py")
+        reference = read_text(folder, "reference.py") + (_baseline(folder, baseline) if baseline else "")
         task = _task(table, reference, lambda name: read_text(folder, name), _origin(folder))
         check_sizes(task)
         check_reference(reference, tuple(task.inputs))
@@ -66,6 +67,15 @@ def _placed(folder: Path, reason: str) -> str:
 def one_line(text: str) -> str:
     """Return `text` without line ends, and without what could steer a terminal: the file's author is not known."""
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+
+
+def _baseline(folder: Path, name: str) -> str:
+    """Return the text of one of the folder's baselines, which becomes the end of its reference's."""
+    known = sorted(path.stem.removeprefix("baseline_") for path in folder.glob("baseline_*.py"))
+    if name not in known:
+        has = f"it has {', '.join(known)}" if known else "there is none besides its reference's"
+        raise TaskError(f"{folder}: there is no baseline {name!r}; {has}")
+    return "\n\n" + read_text(folder, f"baseline_{name}.py")
 
 
 def _origin(folder: Path) -> str:

@@ -10,6 +10,7 @@ from evaluators.task import Task
 ADAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "file": ("evaluators.adapters.own_file", "file.py"),
+        "flashinfer": ("evaluators.adapters.flashinfer.load", "flashinfer:ROOT#DEFINITION"),
     }
 )
 """Prefix of a reference (`PREFIX:REST`) -> module with `load_task`, and how a reference looks, for people."""

@@ -32,6 +32,7 @@ RUNNER_MODULES = (
     "sandbox",
     "script",
     "seccomp",
+    "source",
     "status",
     "syscalls",
     "warden",

@@ -7,13 +7,13 @@ import os
 import sys
 import time
 import traceback
-import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.source import load_source
 from evaluators.worker.status import Status
 
 _WATCHED: tuple[tuple[Any, str], ...] = (
@@ -139,9 +139,7 @@ def _load_baseline(fd: int, inputs: list[str]) -> tuple[Function, Function | Non
     """
     with os.fdopen(fd, "rb") as file:
         source = file.read().decode()
-    module = types.ModuleType("baseline")
-    exec(compile(source, "reference.py", "exec"), vars(module))
-    names = vars(module)
+    names = vars(load_source(source))
     if "planned_baseline" in names:
         return _call_planned, _by_position(names["planned_baseline"], inputs)
     return _by_position(names["baseline"] if "baseline" in names else names["reference"], inputs), None

@@ -3,7 +3,6 @@
 import secrets
 import signal
 import threading
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import torch
 from evaluators.worker.calls import DTYPES
 from evaluators.worker.failure import TaskFault
 from evaluators.worker.job import Argument, Case, TaskSpec
+from evaluators.worker.source import load_source
 
 Bytes = npt.NDArray[np.uint8]
 _SCALAR_TYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64}
@@ -42,10 +42,8 @@ class Oracle:
     def __init__(self, task: TaskSpec) -> None:
         """Load the reference's source."""
         self._task = task
-        module = types.ModuleType("reference")
         with _blame(task, "its source", task.timeout_s):
-            exec(compile(task.reference, "reference.py", "exec"), vars(module))
-        self._names = vars(module)
+            self._names = vars(load_source(task.reference))
         self._inputs, self._reference = self._function("inputs"), self._function("reference")
 
     def example(self, case: Case) -> Example:

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 
 GROUPS, KEPT_GROUPS, CHOSEN = 8, 4, 8
 ROUTED_SCALING = 2.5
-BIAS_SPREAD = 0.1
-"""Half the spread of the scores: it changes who is chosen, and leaves every expert a chance."""
+BIAS_MEAN, BIAS_SPREAD = -0.6, 0.03
+"""The spread changes who is chosen and leaves each expert a chance; the mean changes the weights where it is let in."""
 _MOST_DRAWS = 64
 
 
@@ -31,7 +31,7 @@ def inputs(axes, params, seed):
             part.copy_(normal(*part.shape).clamp_(-2.0, 2.0))
         return made
 
-    bias = (BIAS_SPREAD * normal(axes["num_experts"])).to(torch.bfloat16)
+    bias = (BIAS_MEAN + BIAS_SPREAD * normal(axes["num_experts"])).to(torch.bfloat16)
     offset = params.get("offset", 0)
     return {
         "routing_logits": _logits(normal, tokens, bias, range(offset, offset + local), params.get("routing", "spread")),

@@ -1,0 +1,124 @@
+"""Reading a flashinfer-trace folder. Nothing in it is run, and nothing outside of it is read."""
+
+import json
+import re
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from evaluators.adapters.flashinfer.records import Definition, Format, Workload, WorkloadLine
+from evaluators.errors import TaskError
+
+MAX_JSON_BYTES = 4 << 20
+"""Largest definition, or line of workloads, that is read."""
+MAX_WORKLOADS = 10_000
+R = TypeVar("R", bound=Format)
+
+
+class DataFolder:
+    """A flashinfer-trace folder. Raises TaskError, one line that names the file, the field and the reason."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the folder at `root`."""
+        self.root = root
+        if not (root / "definitions").is_dir():
+            raise TaskError(f"{root}: is no flashinfer-trace folder: it has no folder definitions")
+
+    def definition(self, name: str) -> tuple[Definition, Path]:
+        """Return a definition and the file that it is in."""
+        paths = {path.stem: path for path in sorted((self.root / "definitions").glob("**/*.json"))}
+        if name not in paths:
+            close = get_close_matches(name, list(paths), n=1, cutoff=0.0)
+            nearest = f"; did you mean {close[0]!r}?" if close else ""
+            raise TaskError(f"{self.root / 'definitions'}: there is no {name}.json{nearest}")
+        path = self.inside(paths[name])
+        definition = read_record(Definition, _json(_text(path), str(path)), str(path))
+        if definition.name != name:
+            raise TaskError(f"{path}: name: is {definition.name!r}, the file is called {name!r}")
+        return definition, path
+
+    def workloads(self, definition: Definition) -> list[tuple[Workload, str]]:
+        """Return a definition's workloads, each with `file:line` for messages."""
+        paths = [path for path in (self.root / "workloads").glob("**/*.jsonl") if path.stem == definition.name]
+        if not paths:
+            raise TaskError(f"{self.root / 'workloads'}: there is no {definition.name}.jsonl")
+        path = self.inside(paths[0])
+        found: list[tuple[Workload, str]] = []
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_JSON_BYTES + 1), b""), start=1):
+                place = f"{path}:{number}"
+                if len(line) > MAX_JSON_BYTES or len(found) >= MAX_WORKLOADS:
+                    raise TaskError(f"{place}: more than {MAX_JSON_BYTES} bytes or {MAX_WORKLOADS} workloads")
+                if line.strip():
+                    found.append((_workload(line, place, definition), place))
+        if not found:
+            raise TaskError(f"{path}: holds no workload")
+        return found
+
+    def inside(self, path: Path) -> Path:
+        """Return `path` when what it leads to lies in the folder."""
+        try:
+            inside = path.resolve().is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError) as error:
+            raise TaskError(f"{path}: cannot be read: {error}") from error
+        if not inside:
+            raise TaskError(f"{path}: leads out of {self.root}")
+        return path
+
+    def blob(self, relative: str, place: str) -> Path:
+        """Return where a workload's file is (it may be missing); `place` names the field that asks for it."""
+        pure = PurePosixPath(relative)
+        if pure.is_absolute() or ".." in pure.parts or "\\" in relative or "\0" in relative:
+            raise TaskError(f"{place}: {relative!r} is not a path within {self.root}")
+        return self.inside(self.root / pure)
+
+
+def read_record(model: type[R], data: Any, place: str) -> R:
+    """Return `data`, from JSON, as a record. Raises TaskError that names `place` and the field."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first["loc"] if str(step) not in ("[key]", "const", "var"))
+        reason = "missing" if first["type"] == "missing" else first["msg"]
+        raise TaskError(_printable(f"{place}: {field}: {reason}")) from error
+
+
+def _workload(line: bytes, place: str, definition: Definition) -> Workload:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{place}: is not UTF-8 text (byte {error.start})") from error
+    read = read_record(WorkloadLine, _json(text, place), place)
+    if read.definition != definition.name:
+        raise TaskError(_printable(f"{place}: definition: is {read.definition!r}, the file is for {definition.name!r}"))
+    return read.workload
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_JSON_BYTES + 1)
+        if len(data) > MAX_JSON_BYTES:
+            raise TaskError(f"{path}: is larger than {MAX_JSON_BYTES} bytes")
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise TaskError(f"{path}: cannot be read: {error}") from error
+
+
+def _json(text: str, place: str) -> Any:
+    if re.match(r"version https://git-lfs", text):
+        raise TaskError(f"{place}: is a pointer of Git LFS; fetch the file with: git lfs pull")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{place}: is not JSON: {error or 'nested too deeply'}") from error
+
+
+def _printable(text: str) -> str:
+    """Return `text` without what could steer a terminal: the file's author is not known."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
