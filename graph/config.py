@@ -58,6 +58,8 @@ class SearchConfig(Record):
     """Correct predicted gains by how earlier ones turned out, where a policy uses them."""
     idle_cap: int = Field(default=30, ge=1, le=100_000)
     """The search ends after so many rounds in a row without an evaluation: replies that hold no new program."""
+    review: bool = False
+    """Pause before each batch of the planner's edits is committed, for a person's approval (`ksearch answer`)."""
     frozen_world_model: bool = False
     """Ablation: no edits after the first."""
     flat: bool = False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from graph.edits import EditBatch, apply_batch
+from graph.edits import EditBatch, Verdict, apply_batch
 from graph.state import Log
 from graph.world_model import WorldModel
 from nodes.services import Services
@@ -23,13 +23,23 @@ class Committed:
     reasons: tuple[str, ...]
 
 
-async def commit(
-    services: Services, model: WorldModel, batch: EditBatch, log: Log, round_: int, note: str, tell: Tell
+async def commit(  # noqa: PLR0913, PLR0917 - a batch, where it goes, and who is told
+    services: Services,
+    model: WorldModel,
+    batch: EditBatch,
+    log: Log,
+    round_: int,
+    note: str,
+    tell: Tell,
+    refused: tuple[str, ...] = (),
 ) -> Committed:
-    """Apply `batch` to `model`. A batch that changes nothing and says nothing is not logged."""
+    """Apply `batch` to `model`, or, when it is `refused` for some reasons, record just that.
+
+    A batch that changes nothing and says nothing is not logged.
+    """
     if not batch.edits and batch.summary is None and not note:
         return Committed(model, log, True, ())
-    verdict = apply_batch(model, batch)
+    verdict = Verdict(model=None, reasons=refused) if refused else apply_batch(model, batch)
     entry = {
         "number": log["count"] + 1,
         "round": round_,

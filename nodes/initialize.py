@@ -18,6 +18,7 @@ from nodes.committing import commit, frontier_digest
 from nodes.judged import judge
 from nodes.planner import PlannerView, Proposal
 from nodes.programs import settings_of
+from nodes.reviewing import review
 from nodes.services import Services, language_of
 from nodes.telling import Tell
 
@@ -47,8 +48,9 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
     if stop is None:
         view = _view(services, task, config, model, incumbent)
         proposal = await services.make_planner(config).initialize(view, planning)
-    batch = EditBatch(origin="planner") if proposal is None else proposal.batch
-    committed = await commit(services, model, batch, empty_log(), 0, "" if proposal is None else proposal.note, tell)
+    nothing = Proposal(EditBatch(origin="planner"))
+    seen = await review(config, model, proposal or nothing, services.calls(thread, 0))
+    committed = await commit(services, model, seen.batch, empty_log(), 0, seen.note, tell, seen.refused)
     return {
         "schema_version": SCHEMA_VERSION,
         "round": 0,

@@ -14,6 +14,7 @@ from graph.world_model import WorldModel
 from nodes.accounts import add_calls
 from nodes.committing import Committed, commit, frontier_digest
 from nodes.planner import CycleReport, PlannerView
+from nodes.reviewing import review
 from nodes.services import Services, language_of
 from nodes.telling import Tell
 
@@ -40,7 +41,10 @@ async def update_world_model(services: Services, state: SearchState, thread: str
         task = await services.task(state["task"])
         view = await _view(services, state, config, task, model, done)
         proposal = await services.make_planner(config).revise(view, calls)
-        committed = await commit(services, model, proposal.batch, state["edits"], state["round"], proposal.note, tell)
+        seen = await review(config, model, proposal, services.calls(thread, state["round"]))
+        committed = await commit(
+            services, model, seen.batch, state["edits"], state["round"], seen.note, tell, seen.refused
+        )
     return {
         "tree": await services.save_tree(committed.model),
         "frontier": frontier_digest(committed.model),

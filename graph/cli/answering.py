@@ -34,12 +34,16 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter per option
     file: Annotated[
         Path | None, typer.Option("--file", help="The reply to one question; - for standard input.", metavar="FILE")
     ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Approve the edits that wait for a review.")] = False,
+    reject: Annotated[
+        str | None, typer.Option("--reject", help="Reject the edits that wait for a review.", metavar="REASON")
+    ] = None,
     record: RecordFile = None,
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,
 ) -> int:
-    """List the questions of a run that wait for a person (models called `manual`), or answer them and go on.
+    """List the questions of a run that wait for a person (models called `manual`, reviews), or answer and go on.
 
     Questions without a reply go on waiting. With --from and --write together, the prompts are written afterwards.
     """
@@ -56,13 +60,19 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter per option
     screen = Screen(json)
     snapshot = read_snapshot(folder, thread)
     questions = pending(snapshot.interrupts)
-    if replies is None and file is None:
+    verdict = _verdict(accept, reject)
+    if replies is None and file is None and verdict is None:
         if write is not None:
             _write(screen, write, questions)
         _list(screen, snapshot.thread.name, questions, written=write is not None)
         return DONE
     _check(snapshot, questions)
-    given = _from_folder(screen, replies, questions) if replies else _from_file(file or Path("-"), name, questions)
+    if verdict is not None:
+        given = _reviewed(snapshot.thread.name, verdict, questions)
+    elif replies:
+        given = _from_folder(screen, replies, questions)
+    else:
+        given = _from_file(file or Path("-"), name, questions)
     # LangGraph takes a second to load: after what is most often typed wrong has been checked.
     from graph.cli.session import Session
 
@@ -70,6 +80,24 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter per option
     if write is not None:
         _write(screen, write, pending(read_snapshot(folder, snapshot.thread.uuid).interrupts))
     return code
+
+
+def _verdict(accept: bool, reject: str | None) -> str | None:
+    """Return the answer that --accept and --reject stand for, None without them."""
+    from evaluators.errors import UsageError
+
+    if accept and reject is not None:
+        raise UsageError("edits are accepted or rejected, not both")
+    return "accept" if accept else None if reject is None else f"reject: {reject}"
+
+
+def _reviewed(name: str, verdict: str, questions: Sequence["Pending"]) -> dict[str, str]:
+    from evaluators.errors import UsageError
+
+    found = {item.interrupt: verdict for item in questions if item.asked.kind == "review"}
+    if not found:
+        raise UsageError(f"{name} has no edits that wait for a review: `ksearch answer {name}` lists what it waits for")
+    return found
 
 
 def _check(snapshot: "Snapshot", questions: Sequence["Pending"]) -> None:

@@ -34,6 +34,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     target: Annotated[float | None, typer.Option(help="Stop when the best reaches this figure.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the search's random choices.")] = None,
     no_seed_program: Annotated[bool, typer.Option("--no-seed-program", help="Start from nothing.")] = False,
+    review: Annotated[
+        bool, typer.Option("--review", help="Pause before the planner's edits are committed, for your approval.")
+    ] = False,
     quote: Annotated[
         bool, typer.Option("--quote", help="Estimate calls, tokens and price, and end without asking a model.")
     ] = False,
@@ -64,6 +67,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         "target": target,
         "seed": seed,
         "use_seed": False if no_seed_program else None,
+        "review": True if review else None,
     }
     flags = {name: value for name, value in given.items() if value is not None}
     everything = {**({} if config is None else load_options(config)), **parse_options(options), **flags}
@@ -86,6 +90,10 @@ def resume(  # noqa: PLR0913, PLR0917 - one parameter per option
     thread: ThreadName = "latest",
     options: SetOption = None,
     evaluations: Annotated[int | None, typer.Option(help="Budget of evaluations, in all.")] = None,
+    review: Annotated[
+        bool | None,
+        typer.Option("--review/--no-review", help="Pause before the planner's edits are made, or not."),
+    ] = None,
     require: Require = None,
     record: RecordFile = None,
     json: AsJson = False,
@@ -98,6 +106,8 @@ def resume(  # noqa: PLR0913, PLR0917 - one parameter per option
     changes = parse_options(options)
     if evaluations is not None:
         changes["max_evaluations"] = evaluations
+    if review is not None:
+        changes["review"] = review
     from graph.cli.session import Session
 
     return Session(json=json, home=home, require=require, record=record).resume(thread, changes)

@@ -249,8 +249,8 @@ def _ask(screen: Screen, home: Path | None, run: "Run", batch: "EditBatch | None
     """Check what a person wants and record it."""
     from checkpoints.database import home_folder
     from graph.presets import changed
-    from graph.report.chronicle import batch_lines
     from graph.steering import Change, ask, check_batch
+    from graph.wording import edit_words
 
     config = changed(run.config, changes) if changes else None
     if config is not None:
@@ -267,7 +267,7 @@ def _ask(screen: Screen, home: Path | None, run: "Run", batch: "EditBatch | None
         new = [node.id for node in after.nodes[len(run.model.nodes) :]]
         screen.data({"thread": run.name, "batch": made, "inserted": new, "options": changes})
         return DONE
-    for line in [] if batch is None else batch_lines(batch, run.model.next_node):
+    for line in [] if batch is None else edit_words(batch, run.model.next_node):
         screen.say(line)
     for key, value in changes.items():
         screen.say(f"option {key}: {value}")

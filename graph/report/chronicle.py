@@ -11,12 +11,11 @@ from checkpoints.ledger import Entry
 from checkpoints.threads import Event
 from graph.edits import EditBatch
 from graph.report.figures import one_line, shown
-from graph.world_model import ROOT, Evidence, WorldModel
+from graph.wording import edit_content, edit_what
+from graph.world_model import Evidence, WorldModel
 
 Told = dict[str, Any]
 """One event as plain JSON: `event` (`edit`, `attempt`, or a thread event's kind), `round`, and what goes with it."""
-
-_CHANGES = ("title", "priority", "difficulty", "predicted_gain", "confidence", "description", "rationale")
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def _edits(material: Material) -> Iterator[Told]:
                 inserted += 1
                 node = f"n{inserted}"
             reason = edit.get("reason") or batch["reason"]
-            yield {**whole, "edit": number, "kind": edit["kind"], "node": node, "reason": reason, **_content(edit)}
+            yield {**whole, "edit": number, "kind": edit["kind"], "node": node, "reason": reason, **edit_content(edit)}
         if batch["edits"] and batch["summary"] is not None:
             yield {**whole, "edit": 0, "kind": "summary", "node": None, "reason": batch["summary"]}
 
@@ -118,27 +117,6 @@ def _batches(material: Material) -> Iterator[tuple[Mapping[str, Any], Mapping[st
             },
             batch.model_dump(mode="json"),
         )
-
-
-def batch_lines(batch: EditBatch, next_node: int) -> Iterator[str]:
-    """Yield what a batch will do, one line for each edit; `next_node` is the number of the node it inserts first."""
-    for edit in batch.model_dump(mode="json")["edits"]:
-        node = edit.get("node")
-        if edit["kind"] == "insert":
-            node, next_node = f"n{next_node}", next_node + 1
-        yield _what({"kind": edit["kind"], "node": node, **_content(edit)})
-    if batch.summary is not None:
-        yield "changes the planner's notes"
-
-
-def _content(edit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an edit says beside its kind, node and reason."""
-    if edit["kind"] == "insert":
-        changes = {name: edit["intent"].get(name) for name in _CHANGES}
-        return {"parent": edit["parent"], "changes": {**changes, "program": edit.get("program")}}
-    values = {name: edit[name] for name in _CHANGES if edit.get(name) is not None}
-    values |= {name: edit[name] for name in ("pinned", "program") if name in edit}
-    return {"changes": values}
 
 
 def _evidence(node: str, evidence: Evidence) -> dict[str, Any]:
@@ -202,7 +180,7 @@ def _attempt_line(item: Told, unit: str) -> str:
 
 
 def _edit_line(item: Told, unit: str) -> str:
-    facts = f"edit {item['batch']}  {item['origin']} {_what(item)}"
+    facts = f"edit {item['batch']}  {item['origin']} {edit_what(item)}"
     evidence = ", ".join(
         f"{seen['node']} {shown(seen['objective'], unit) if seen['objective'] else 'failed'}"
         for seen in item["evidence"]
@@ -213,20 +191,3 @@ def _edit_line(item: Told, unit: str) -> str:
     if not item["accepted"]:
         reason += f"  REJECTED: {one_line('; '.join(item['rejected_because']), 200)}"
     return facts + reason
-
-
-def _what(item: Told) -> str:
-    kind, node, changes = item["kind"], item["node"], item.get("changes", {})
-    if kind == "insert":
-        where = "under the root" if item["parent"] == ROOT else f"under {item['parent']}"
-        title = one_line(changes["title"], 80)
-        given = " with a program" if changes.get("program") else ""
-        return f"inserts {node or 'a node'} {where}{given}, V {changes['priority']:.2f}, {title!r}"
-    if kind == "update":
-        return f"updates {node}, {one_line(', '.join(f'{key} {value}' for key, value in changes.items()), 120)}"
-    if kind == "pin":
-        return f"{'pins' if changes.get('pinned') else 'unpins'} {node}"
-    if kind == "attach":
-        return f"gives {node} a program" if changes.get("program") else f"takes the program of {node} away"
-    words = {"prune": "prunes", "reopen": "re-opens", "summary": "notes", "note": "changes nothing"}
-    return f"{words.get(kind, kind)} {node or ''}".rstrip()

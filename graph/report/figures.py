@@ -6,6 +6,7 @@ from typing import Any
 
 from evaluators.evaluation import Evaluation
 from evaluators.objective import Objective, Value
+from graph.wording import one_line as one_line
 
 OWN_VERDICT = "the user's own verdict"
 """What is said beside figures that a task's own evaluator gave."""
@@ -58,12 +59,6 @@ def against_baseline(ratio: Value) -> str:
     if f"{ratio.value:.2f}" == "1.00":
         words = "as fast as"
     return f"{words} the baseline {interval}"
-
-
-def one_line(text: str, limit: int = 160) -> str:
-    """Return `text` in one printable line: it may come from a model or a compiler and end up on a terminal."""
-    line = " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
-    return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
 def duration(seconds: float) -> str:

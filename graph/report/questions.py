@@ -6,6 +6,9 @@ from typing import Any
 
 from checkpoints.history import Interrupt
 from nodes.models.question import ManualQuestion
+from nodes.review_question import ReviewQuestion
+
+_KINDS: dict[str, type[ManualQuestion] | type[ReviewQuestion]] = {"manual": ManualQuestion, "review": ReviewQuestion}
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Pending:
 
     interrupt: str
     """LangGraph's id, by which it is answered."""
-    asked: ManualQuestion
+    asked: ManualQuestion | ReviewQuestion
 
     @property
     def id(self) -> str:
@@ -25,9 +28,9 @@ class Pending:
 def pending(interrupts: Sequence[Interrupt]) -> tuple[Pending, ...]:
     """Return the questions among a run's interrupts, planner's first, then by cycle and sample."""
     found = [
-        Pending(item.id, ManualQuestion.model_validate(item.value))
+        Pending(item.id, _KINDS[item.value["kind"]].model_validate(item.value))
         for item in interrupts
-        if isinstance(item.value, dict) and item.value.get("kind") == "manual"
+        if isinstance(item.value, dict) and item.value.get("kind") in _KINDS
     ]
     return tuple(sorted(found, key=lambda item: (item.asked.role != "planner", item.asked.cycle, item.asked.sample)))
 
@@ -48,4 +51,6 @@ def place_text(question: Pending) -> str:
     words = [f"round {asked.round}"]
     words += [f"cycle {asked.cycle}", f"sample {asked.sample}"] if asked.cycle else []
     words += [f"correction {asked.turn}"] if asked.turn else []
+    if isinstance(asked, ReviewQuestion):
+        words.append(f"{len(asked.batch['edits'])} edits to approve")
     return f"{asked.role}, {', '.join(words)}"

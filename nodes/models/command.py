@@ -18,6 +18,7 @@ from nodes.models.chat import ChatReply, ChatRequest
 from nodes.models.errors import ModelFailure, redacted, told
 from nodes.models.options import ModelOptions
 from nodes.models.question import ManualQuestion
+from nodes.review_question import ReviewQuestion
 
 LARGEST_REPLY_BYTES = 16 * 2**20
 GRACE_S = 5.0
@@ -77,7 +78,7 @@ class _TooMuch(Exception):
     """The command writes without end."""
 
 
-def as_text(request: ChatRequest | ManualQuestion) -> str:
+def as_text(request: ChatRequest | ManualQuestion | ReviewQuestion) -> str:
     """Return the whole question as one text, for answerers that take no list of messages."""
     parts = [request.system, request.prompt]
     parts += [f"## {_SPEAKERS[turn.role]}\n\n{turn.text}" for turn in request.turns]
