@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from evaluators.worker.job import Job, decode
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
 
-SIZES = ((64, 256), (256, 512), (512, 512), (4096, 256), (4096, 1024))
+SIZES = ((64, 256), (256, 512), (512, 1024), (2048, 1024))
 REFERENCE = """
 import torch
 
@@ -61,7 +60,6 @@ extern "C" void run(const float* x, float* y, int64_t rows, int64_t cols) {
 }
 """
 FLAGS = ("-O3", "-march=native", "-ffast-math")
-_KEPT_BYTES = 32 << 20
 
 
 def task(rows: int, cols: int) -> Task:
@@ -93,39 +91,38 @@ FASTER = Solution(files={"kernel.cpp": CPP}, language="cpp", entry_point="run", 
 def one_process(rows: int, cols: int, windows: int) -> dict[str, float]:
     """Return baseline / program for the `cpp` and `dps` programs, alternating in this process, thread time.
 
-    Slots, window length and results kept are those of the evaluator, so that the only difference is the process.
+    Slots and the length of windows are those of the evaluator, so that the only difference is the process.
     """
     function = _compiled()
     spec = decode(Job, job_data(task(rows, cols), [FASTER], "search", ())).task
     layout, oracle = lay_out(spec, spec.cases[0]), Oracle(spec)
-    slots = max(4, min(64, (192 << 20) // layout.stride))
+    x = torch.rand(rows, cols)
+    slots = max(1, min(64, round(1_000_000 / max(1, _probe(x)))))
     arenas = [Arena(layout, slots) for _ in range(3)]
-    for slot in range(slots):
-        for arena in arenas:
-            arena.fill(slot, oracle.example(spec.cases[0]))
+    examples = [oracle.example(spec.cases[0]) for _ in range(2 * slots)]
     xs = [[arena.tensor(slot, layout.inputs[0]) for slot in range(slots)] for arena in arenas]
     ys = [[arena.tensor(slot, layout.outputs[0]) for slot in range(slots)] for arena in arenas]
-    ring: deque[Any] = deque(maxlen=max(1, _KEPT_BYTES // ys[0][0].nbytes))
+    results: list[torch.Tensor] = []
     arguments = [
         (ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(rows), ctypes.c_int64(cols))
         for x, y in zip(xs[1], ys[1], strict=True)
     ]
     programs: dict[str, Callable[[int], object]] = {
-        "baseline": lambda slot: ring.append(torch.softmax(xs[0][slot], dim=1)),
+        "baseline": lambda slot: results.append(torch.softmax(xs[0][slot], dim=1)),
         "cpp": lambda slot: function(*arguments[slot]),
         "dps": lambda slot: torch.softmax(xs[2][slot], dim=1, out=ys[2][slot]),
     }
-    for _ in range(ring.maxlen or 1):
-        programs["baseline"](0)
-    calls = max(1, min(slots, 64, round(600_000 / max(1, _probe(xs[0][0])))))
     best = dict.fromkeys(programs, float("inf"))
     for turn in range(windows):
         for name in programs if turn % 2 == 0 else reversed(programs):
             call = programs[name]
+            for slot in range(slots):
+                arenas[list(programs).index(name)].fill(slot, examples[(turn * slots + slot) % len(examples)])
             started = time.thread_time_ns()
-            for k in range(turn * calls, turn * calls + calls):
-                call(k % slots)
+            for slot in range(slots):
+                call(slot)
             best[name] = min(best[name], time.thread_time_ns() - started)
+            results.clear()
     return {name: best["baseline"] / best[name] for name in ("cpp", "dps")}
 
 

@@ -25,7 +25,6 @@ class Arena:
     def __init__(self, layout: Layout, slots: int) -> None:
         """Allocate it, guards filled."""
         self.layout, self.slots = layout, slots
-        self.filled = False
         self.fd = os.memfd_create("slots", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, slots * layout.stride)
         self._memory = mmap.mmap(self.fd, slots * layout.stride, flags=mmap.MAP_SHARED)
@@ -43,7 +42,6 @@ class Arena:
 
     def fill(self, slot: int, example: Example) -> None:
         """Write an example's inputs into `slot` and poison its outputs."""
-        self.filled = True
         row = self._bytes[slot]
         for field in self.layout.inputs:
             row[field.offset : field.offset + field.nbytes] = example.inputs[field.name]

@@ -16,7 +16,7 @@ from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
 from evaluators.worker.pool import Pool
 from evaluators.worker.session import Session, Workshop
-from evaluators.worker.timing import Effort, Entrant, EntrantFailure, Times, measure, plan_cases, slots_wanted
+from evaluators.worker.timing import Effort, Entrant, EntrantFailure, Times, measure, plan_cases, examples_wanted
 from evaluators.worker.timing_lock import held
 from evaluators.worker.verdicts import State, objective, pairs, timed_cases, verdict
 
@@ -129,7 +129,7 @@ class _Run:
         examples = []
         for case, plan in zip(self._cases, plans, strict=True):
             affordable = max(2, _POOL_BYTES // len(self._cases) // lay_out(self._task, case).stride)
-            count = min(affordable, slots_wanted(plan))
+            count = min(affordable, examples_wanted(plan))
             fresh = self._job.effort == "certify"
             examples.append(self._assessor.pool.examples(self._task, self._oracle, case, count, fresh=fresh))
         return examples

@@ -50,19 +50,17 @@ class Proof:
     def fill(self) -> None:
         """Write fresh inputs and poison into every slot."""
         random = secrets.SystemRandom()
-        if not (self._trusted and self._arena.filled):
-            for slot in range(self._arena.slots):
-                if not self._unseen:
-                    self._unseen = random.sample(self._examples, len(self._examples))
-                self._holds[slot] = self._unseen.pop()
-                self._arena.fill(slot, self._holds[slot])
+        for slot in range(self._arena.slots):
+            if not self._unseen:
+                self._unseen = random.sample(self._examples, len(self._examples))
+            self._holds[slot] = self._unseen.pop()
+            self._arena.fill(slot, self._holds[slot])
         self._free = random.sample(range(self._arena.slots), self._arena.slots)
 
     def deal(self, count: int) -> list[int]:
         """Return slots for the next window; `refilled` tells whether all slots had to be written anew for it."""
         self.refilled = len(self._free) < count
         if self.refilled:
-            self.settle()
             self.fill()
         dealt, self._free = self._free[:count], self._free[count:]
         return dealt
@@ -71,6 +69,7 @@ class Proof:
         """Note an answered window. Raises CandidateFailure for what can be seen at once."""
         if self._trusted:
             self._windows.append(window)
+            self._read(slots)
             return
         offsets = random_output_offsets(self._arena.layout, _SAMPLES)
         self._samples.append((slots, offsets, self._arena.sample(slots, offsets)))
@@ -80,6 +79,16 @@ class Proof:
         self._calls += len(slots)
         if threads > 1:
             self._break(rules.THREADS, f"{threads - 1} more threads were running between calls")
+        if not self._free:
+            # Now, not before the next window: all programs' windows then follow right upon the writing of their slots.
+            self.settle()
+
+    def _read(self, slots: list[int]) -> None:
+        """Read what verifying would read: the supervisor leaves the caches alike after every program's window."""
+        for slot in slots:
+            self._arena.changed_input(slot, self._holds[slot])
+            for field in self._arena.layout.outputs:
+                self._arena.unwritten(self._arena.output_bytes(slot, field), field)
 
     def check_clocks(self) -> None:
         """Compare the clocks over all windows of the case. Raises CandidateFailure."""

@@ -11,7 +11,6 @@ import mmap
 import os
 import socket
 import sys
-from collections import deque
 from typing import Any
 
 import torch
@@ -19,26 +18,7 @@ import torch
 from evaluators.worker import calls, loading, syscalls, wire
 from evaluators.worker.layout import Layout, decode_layout
 
-_KEPT_BYTES = 32 << 20
 _MOST_HEAP, _SPARE_RESULTS = 192 << 20, 4
-
-
-class _Kept:
-    """Results that are kept alive for a while: new ones then lie in memory that is no longer in the caches.
-
-    A program that is handed its outputs always finds them cold, so one that allocates them must not find them hot.
-    """
-
-    def __init__(self) -> None:
-        self._results: deque[tuple[Any, int]] = deque()
-        self._nbytes = 0
-
-    def add(self, result: Any, nbytes: int) -> None:
-        """Keep one more, let go of the oldest."""
-        self._results.append((result, nbytes))
-        self._nbytes += nbytes
-        while self._nbytes > _KEPT_BYTES and len(self._results) > 1:
-            self._nbytes -= self._results.popleft()[1]
 
 
 class _Mapping:
@@ -65,7 +45,6 @@ class _Runner:
         self._returns = False
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[_Mapping, int, Any]] = []
-        self._kept = _Kept()
         self._warm = 0
         self._snapshot = loading.snapshot()
 
@@ -128,12 +107,12 @@ class _Runner:
         case = _Mapping(fd, decode_layout(request["layout"]), request["slots"], request["axes"])
         self._cases[request["case"]] = case
         if self._binding != "plain_c":
-            self._warm_heap(case.written)
+            self._warm_heap(case.written * (case.slots + _SPARE_RESULTS))
         self._prepare(request["case"])
 
-    def _warm_heap(self, written: int) -> None:
-        """Room for the results that are kept and for what is made on the way to new ones."""
-        wanted = min(_MOST_HEAP, _KEPT_BYTES * 3 // 2 + _SPARE_RESULTS * written)
+    def _warm_heap(self, nbytes: int) -> None:
+        """Room for a window's results and for what is made on the way to one."""
+        wanted = min(_MOST_HEAP, nbytes)
         if wanted > self._warm:
             syscalls.warm_heap(wanted)
             self._warm = wanted
@@ -148,7 +127,7 @@ class _Runner:
             case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
 
     def _collect(self, copy: bool) -> None:
-        """Copy returned values into their slots, and keep them for a while."""
+        """Let go of returned values, with `copy` after copying them into their slots."""
         earlier: list[Any] = []
         for case, slot, result in self._results:
             if copy:
@@ -158,7 +137,6 @@ class _Runner:
                 for name, value in values.items():
                     outputs[name].copy_(value)
                 earlier += values.values()
-            self._kept.add(result, case.written)
         self._results = []
 
 

@@ -1,10 +1,11 @@
 """Timing protocol `cpu-abba-1`: one thread, programs in sibling processes, taken in turn, minimum processor time.
 
 An estimate starts a fresh process per program (the baseline is one of them), all on one processor and another one than
-in the estimate before, gives each its own slots of secret inputs, and takes windows (batches of calls) in palindromic
-order: A B B A. The supervisor reads the process' processor clock and the wall clock around each window. A program's
-time on a case is its fastest window's processor time per call, less what an empty window costs. Every output is
-verified after the process was killed; a secret sample is taken at each answer, so that nothing written later counts.
+in the estimate before, and takes windows (batches of calls) in palindromic order: A B B A. Before a window the
+supervisor, on that processor too, writes fresh secret inputs and poison into the window's slots, so all programs find
+their data equally warm. It reads the process' processor clock and the wall clock around each window. A program's time
+on a case is its fastest window's processor time per call, less what an empty window costs. Every output is verified
+before its slot is used again; a secret sample is taken at each answer, so that nothing written later counts.
 """
 
 import os
@@ -32,7 +33,6 @@ _MOST_CALLS = 64
 _SLOW_NS = 300_000_000
 _EMPTY_WINDOWS = 6
 
-_ARENA_BYTES = 384 << 20
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def measure(
     """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
     times = Times(plans=plan_cases(task, entrants, cases, effort))
     for entrant in entrants:
-        _make_arenas(entrant, entrants, task, cases, times.plans)
+        entrant.proven = [{} for _ in cases]
+        entrant.arenas = [Arena(lay_out(task, case), plan.calls) for case, plan in zip(cases, times.plans, strict=True)]
     started = time.monotonic()
     try:
         processors = sorted(os.sched_getaffinity(0))
@@ -161,24 +162,9 @@ def _settled(times: Times, task: TaskSpec, effort: Effort) -> bool:
     return True
 
 
-def slots_wanted(plan: CasePlan) -> int:
-    """Return how many slots let a program take an estimate without using one twice."""
+def examples_wanted(plan: CasePlan) -> int:
+    """Return how many examples let a program take an estimate without meeting one twice."""
     return plan.calls * (plan.windows + (1 if plan.warm else 0))
-
-
-def slots_affordable(stride: int, entrants: int, cases: int) -> int:
-    """Return how many slots of `stride` bytes one entrant may have for one case."""
-    return max(2, _ARENA_BYTES // (entrants * cases) // stride)
-
-
-def _make_arenas(
-    entrant: Entrant, entrants: Sequence[Entrant], task: TaskSpec, cases: Sequence[Case], plans: Sequence[CasePlan]
-) -> None:
-    entrant.proven = [{} for _ in cases]
-    for case, plan in zip(cases, plans, strict=True):
-        layout = lay_out(task, case)
-        affordable = slots_affordable(layout.stride, len(entrants), len(cases))
-        entrant.arenas.append(Arena(layout, max(plan.calls, min(slots_wanted(plan), affordable))))
 
 
 class _Estimate:
@@ -204,6 +190,15 @@ class _Estimate:
     def run(self, times: Times, number: int) -> list[list[float]]:
         """Return nanoseconds per entrant and case."""
         order = [(number + step) % len(self._entrants) for step in range(len(self._entrants))]
+        # What the supervisor writes for a window is then in the caches of the processor that works on it.
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self._processor})
+        try:
+            return self._run(times, order)
+        finally:
+            os.sched_setaffinity(0, before)
+
+    def _run(self, times: Times, order: list[int]) -> list[list[float]]:
         taken = [[0.0] * len(self._cases) for _ in self._entrants]
         try:
             opened = {place: self._open(place) for place in order}

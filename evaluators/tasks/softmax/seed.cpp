@@ -1,7 +1,7 @@
 // Softmax of every row, the plain way: find the largest value, sum the exponentials, divide.
 //
 // A line with "ksearch: knob" declares a constant that may be changed, its allowed values, and what turning it means.
-// ksearch: knob flags = -O2 | -O3 -march=native | -O3 -march=native -fopenmp-simd -fno-trapping-math -ffinite-math-only -fno-signed-zeros ; Compile for this processor, let loops marked simd use its vector instructions, and rely on finite inputs
+// ksearch: knob flags = -O2 | -O3 -march=native | -O3 -march=native -mprefer-vector-width=512 -fopenmp-simd -fno-trapping-math -ffinite-math-only -fno-signed-zeros ; Compile for this processor, let loops marked simd use its widest vector instructions, and rely on finite inputs
 // ksearch: flags = -O2
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 #define PEAK_CHAINS 1
 // ksearch: knob SUM_CHAINS = 1 | 16 | 32 ; Keep several running sums, so that no addition waits for the one before
 #define SUM_CHAINS 1
-// ksearch: knob PREFETCH = 0 | 8 | 32 ; Ask for so many cache lines of the next row before this row is worked on
+// ksearch: knob PREFETCH = 0 | 1 | 2 ; Ask for the next row's inputs (1), and for the lines its results go to as well (2), while this row's exponentials are computed
 #define PREFETCH 0
 
 // 2^k * p, where k lies in the low bits of the float `shifted` = k + 1.5 * 2^23.
@@ -92,8 +92,20 @@ static inline float term(const float* row, float* out, int64_t c, float peak) {
     return value;
 }
 
-static float row_sum(const float* row, float* out, int64_t cols, float peak) {
+// Asks for columns c to c + 15 of the row that lies `ahead` elements further on.
+static inline void prefetch(const float* row, const float* out, int64_t c, int64_t ahead) {
+#if PREFETCH >= 1
+    __builtin_prefetch(row + ahead + c);
+#endif
+#if PREFETCH >= 2
+    __builtin_prefetch(out + ahead + c, 1);
+#endif
+    (void)row, (void)out, (void)c, (void)ahead;
+}
+
+static float row_sum(const float* row, float* out, int64_t cols, float peak, int64_t ahead) {
 #if SUM_CHAINS == 1
+    for (int64_t c = 0; c < cols; c += 16) prefetch(row, out, c, ahead);
     float total = 0.0f;
 #pragma omp simd reduction(+ : total)
     for (int64_t c = 0; c < cols; ++c) total += term(row, out, c, peak);
@@ -102,6 +114,7 @@ static float row_sum(const float* row, float* out, int64_t cols, float peak) {
     float totals[SUM_CHAINS] = {};
     int64_t c = 0;
     for (; c + SUM_CHAINS <= cols; c += SUM_CHAINS) {
+        for (int64_t i = 0; i < SUM_CHAINS; i += 16) prefetch(row, out, c + i, ahead);
 #pragma omp simd
         for (int64_t i = 0; i < SUM_CHAINS; ++i) totals[i] += term(row, out, c + i, peak);
     }
@@ -117,11 +130,8 @@ extern "C" void softmax(const float* x, float* y, int64_t rows, int64_t cols) {
     for (int64_t r = 0; r < rows; ++r) {
         const float* row = x + r * cols;
         float* out = y + r * cols;
-#if PREFETCH
-        for (int64_t c = 0; c < cols && c < 16 * PREFETCH && r + 1 < rows; c += 16) __builtin_prefetch(row + cols + c);
-#endif
         const float peak = row_maximum(row, cols);
-        const float total = row_sum(row, out, cols, peak);
+        const float total = row_sum(row, out, cols, peak, r + 1 < rows ? cols : 0);
 #if KEEP_EXP
         const float scale = 1.0f / total;
 #pragma omp simd
