@@ -16,7 +16,7 @@ from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
 from evaluators.worker.pool import Pool
 from evaluators.worker.session import Session, Workshop
-from evaluators.worker.timing import Effort, Entrant, EntrantFailure, Times, measure, plan_cases, examples_wanted
+from evaluators.worker.timing import Effort, Entrant, EntrantFailure, Times, examples_wanted, measure, plan_cases
 from evaluators.worker.timing_lock import held
 from evaluators.worker.verdicts import State, objective, pairs, timed_cases, verdict
 

@@ -71,7 +71,11 @@ def check_result(
     Raises CandidateFailure when it is not what the task declares, or shares memory with an input or earlier output.
     """
     fields = layout.outputs
-    items: list[Any] = list(result) if isinstance(result, (tuple, list)) and len(fields) > 1 else [result]
+    items: list[Any]
+    if type(result) is dict and set(result) == {field.name for field in fields}:
+        items = [result[field.name] for field in fields]
+    else:
+        items = list(result) if isinstance(result, (tuple, list)) and len(fields) > 1 else [result]
     if len(items) != len(fields):
         raise CandidateFailure(Status.WRONG_SHAPE, f"returned {len(items)} values, expected {len(fields)}")
     values: dict[str, torch.Tensor] = {}

@@ -34,7 +34,6 @@ _SLOW_NS = 300_000_000
 _EMPTY_WINDOWS = 6
 
 
-
 @dataclass(frozen=True)
 class Effort:
     """How long to measure."""
