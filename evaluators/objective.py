@@ -1,7 +1,8 @@
 """What a search maximises or minimises, and the one comparison of results."""
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +13,13 @@ class Record(BaseModel):
     """Base of every record: frozen, unknown fields are errors, field docs are the docstrings below them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with `update` set, not validated; what was computed from the fields before is not kept."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(copied).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
 
 class Objective(Record):

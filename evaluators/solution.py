@@ -1,6 +1,7 @@
 """A candidate program: its files and how it is called. Its content is its identity."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -48,7 +49,7 @@ class Solution(Record):
                 raise ValueError(f"file name {name!r} must be a plain name without folders")
         return {name: text.replace("\r\n", "\n").replace("\r", "\n") for name, text in files.items()}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Identity: sha256 over files, language, entry point, flags and binding (64 hex digits)."""
         return digest_json(self.model_dump(mode="json"))

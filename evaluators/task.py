@@ -1,6 +1,7 @@
 """A task: what to compute, on which workloads, how it is checked and judged. Self-contained data."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
@@ -170,7 +171,7 @@ class Task(Record):
         """Return the workloads of one split, in order."""
         return tuple(workload for workload in self.workloads if workload.split == split)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Identity: sha256 over everything but where the task came from (64 hex digits)."""
         return digest_json(self.model_dump(mode="json", exclude={"origin"}))

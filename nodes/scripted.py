@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from evaluators.digest import canonical_json, digest_json
+from evaluators.digest import canonical_json, digest_bytes
 from evaluators.errors import UsageError
 from evaluators.knobs import turn_solution
 from evaluators.objective import Record
@@ -181,7 +181,7 @@ async def paid_proposal(
         "method": method,
         "round": view.round,
         "cycles": [report.cycle.id for report in view.reports],
-        "tree": digest_json(view.model.model_dump(mode="json")),
+        "tree": digest_bytes(view.model.model_dump_json().encode()),
         "seed": view.config.seed,
     }
     reply = {"batch": proposal.batch.model_dump(mode="json"), "note": proposal.note}

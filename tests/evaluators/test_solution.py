@@ -82,3 +82,12 @@ def test_which_file_is_the_main_one_is_part_of_the_identity() -> None:
 
 def test_the_order_of_flags_counts() -> None:
     assert solution(flags=("-O2", "-g")).digest != solution(flags=("-g", "-O2")).digest
+
+
+def test_a_changed_copy_has_an_identity_of_its_own() -> None:
+    solution = Solution(files={"a.py": "x = 1"}, language="python", entry_point="x", binding="value")
+    before = solution.digest
+    changed = solution.model_copy(update={"entry_point": "y"})
+    assert changed.digest != before
+    assert changed.digest == Solution.model_validate(changed.model_dump()).digest
+    assert (solution.digest, solution) == (before, Solution.model_validate(solution.model_dump()))
