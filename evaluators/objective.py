@@ -18,7 +18,7 @@ class Record(BaseModel):
         """Return a copy with `update` set, not validated; what was computed from the fields before is not kept."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(copied).model_fields.keys():
-            del copied.__dict__[name]
+            object.__delattr__(copied, name)
         return copied
 
 
