@@ -79,6 +79,8 @@ class BlobFolder:
         with storage_errors(self.folder):
             if _read(file, digest) is None:
                 self._write(file, zlib.compress(data, _LEVEL))
+            else:
+                os.utime(file)  # a prune that is under way must see that it is needed again
         if self._power_safe:
             with self._lock:
                 self._unsynced.add(file)

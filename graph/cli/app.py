@@ -20,6 +20,7 @@ from graph.cli import (
     delivering,
     evaluating,
     exporting,
+    keeping,
     looking,
     prompting,
     running,
@@ -57,6 +58,7 @@ app.command("edit", epilog='Example: ksearch edit softmax-1 --insert "Use AVX-51
     steering.edit
 )
 app.command("revert", epilog="Example: ksearch revert softmax-1 4")(steering.revert)
+app.command("prune", epilog="Example: ksearch prune softmax-1")(keeping.prune)
 app.command("log", epilog="Example: ksearch log softmax-1 --only edits")(telling.log)
 app.command("diff", epilog="Example: ksearch diff softmax-1 softmax-puct")(telling.diff)
 app.command("export", epilog="Example: ksearch export softmax-1 --to best")(exporting.export)

@@ -17,6 +17,7 @@ from graph.cli import machine
 from graph.cli.bundled import bundled_facts, bundled_lines
 from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
 from graph.cli.display import Display, LiveDisplay, PlainDisplay
+from graph.cli.keeping import prune_when_large
 from graph.cli.loading import load_run
 from graph.cli.recording import check_record
 from graph.cli.run_log import RunLog
@@ -92,6 +93,7 @@ class Session:
                 if self._uuid:
                     self._screen.say(f"what was done is kept; once repaired: ksearch resume {self._name}{self._where}")
                 raise
+        prune_when_large(self._screen, folder)
         return self._conclude(load_run(self.home, self._uuid), before)
 
     @contextmanager

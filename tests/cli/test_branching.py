@@ -99,3 +99,13 @@ def test_a_running_search_can_be_branched(ksearch: Call, started: Start, slow_sc
     assert done.code == 0, done.err
     assert ksearch("resume", "early", "--json").json["spend"]["evaluations"] == 2
     running.kill()
+
+
+def test_runs_are_pruned_by_hand_and_when_the_database_is_large(finished: Path) -> None:
+    assert call(finished, "branch", "--at", 2, "--name", "other").code == 0
+    done = call(finished, "resume", "other", KSEARCH_PRUNE_ABOVE_MB="0.01")
+    assert done.code == 0, done.err
+    assert "checkpoints within rounds and 0 files that nothing refers to" in done.out
+    assert call(finished, "prune", "--json").json["checkpoints"] == 0
+    assert call(finished, "show", "other", "--at", 3, "--json").json["round"] == 3
+    assert call(finished, "resume", "other", KSEARCH_PRUNE_ABOVE_MB="much").code == 2

@@ -135,7 +135,7 @@ def test_looking_loads_neither_langgraph_nor_torch(finished: Path, arguments: li
 def test_help_has_an_example_for_every_command(ksearch: Call) -> None:
     commands = (
         "run", "resume", "branch", "pause", "edit", "revert", "answer", "list", "show", "tree", "log", "diff", "export",
-        "evaluate", "tasks", "prompts", "doctor",
+        "evaluate", "prune", "tasks", "prompts", "doctor",
     )  # fmt: skip
     general = ksearch("--help")
     assert all(f"\n  {name} " in general.out for name in commands)
