@@ -26,7 +26,10 @@ EffortName = Literal["check", "search", "certify"]
 def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     task: Annotated[str, typer.Argument(help="A built-in task, a folder with task.toml, or a file of yours.")],
     files: Annotated[
-        list[Path], typer.Argument(help="Programs, one file each; or solution.json files of `ksearch export`.")
+        list[Path],
+        typer.Argument(
+            help="Programs, one file each; or solutions as `ksearch export` or flashinfer-bench writes them (.json)."
+        ),
     ],
     effort: Annotated[
         EffortName, typer.Option(help="`check`: right or wrong. `search`: and how fast. `certify`: beyond doubt.")
@@ -132,9 +135,12 @@ def load_program(task: "Task", file: Path, language: "Language | None") -> "Solu
 def _record(file: Path, text: str) -> "Solution":
     from pydantic import ValidationError
 
+    from evaluators.adapters.flashinfer.solutions import is_solution, read_solution
     from evaluators.errors import UsageError
     from evaluators.solution import Solution
 
+    if is_solution(text):
+        return read_solution(text, str(file))
     try:
         return Solution.model_validate_json(text)
     except ValidationError as error:

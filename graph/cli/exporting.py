@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evaluators.solution import Solution
     from graph.report.summary import Run
 
-Format = Literal["folder", "solution", "tree", "json"]
+Format = Literal["folder", "solution", "tree", "json", "flashinfer"]
 
 
 def export(
@@ -26,7 +26,9 @@ def export(
     kind: Annotated[
         Format,
         typer.Option(
-            "--format", help="`folder`: all files. Others: one JSON, on stdout or to the file that --to names."
+            "--format",
+            help="`folder`: all files. `flashinfer`: a folder that flashinfer-bench loads. Others: one JSON, on stdout "
+            "or to the file that --to names.",
         ),
     ] = "folder",
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
@@ -41,13 +43,15 @@ def export(
     screen = Screen(json)
     run = load_run(home, thread)
     solution = load_solution(home, run)
-    if solution is None and kind in ("folder", "solution"):
+    if solution is None and kind in ("folder", "solution", "flashinfer"):
         raise KsearchError(
             f"{run.name} has no program that passed: look at its plan with `ksearch export {run.name} --format tree`"
         )
-    if kind == "folder" and solution is not None:
+    if kind in ("folder", "flashinfer") and solution is not None:
         folder = to or Path(run.name)
-        written = _write_folder(folder, run, solution, force)
+        write = _write_folder if kind == "folder" else _write_flashinfer
+        _check_folder(folder, force)
+        written = write(folder, run, solution)
         if json:
             screen.data({"thread": run.name, "folder": str(folder), "files": written})
         else:
@@ -76,15 +80,32 @@ def _value(kind: Format, run: "Run", solution: "Solution | None") -> Any:
     return {"run": summary(run), "solution": program, "evaluation": evaluation, "tree": tree}
 
 
-def _write_folder(folder: Path, run: "Run", solution: "Solution", force: bool) -> list[str]:
-    """Write everything into `folder` and return the names of the files, the program's first."""
+def _check_folder(folder: Path, force: bool) -> None:
+    """Raise UsageError when `folder` is no place to write to."""
     from evaluators.errors import UsageError
-    from graph.report.exported import readme
 
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: name a folder with --to")
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name another folder with --to, or add --force")
+
+
+def _write_flashinfer(folder: Path, run: "Run", solution: "Solution") -> list[str]:
+    """Write the task, the program and its certification as flashinfer-bench has them; return the files' names."""
+    from checkpoints.faults import storage_errors
+    from evaluators.adapters.flashinfer.exporting import write_all
+
+    if run.task is None or run.best is None:
+        return []
+    with storage_errors(folder):
+        written = write_all(folder, run.task, solution, run.best)
+    return [str(path.relative_to(folder)) for path in written]
+
+
+def _write_folder(folder: Path, run: "Run", solution: "Solution") -> list[str]:
+    """Write everything into `folder` and return the names of the files, the program's first."""
+    from graph.report.exported import readme
+
     everything = _value("json", run, solution)
     files = dict(solution.files)
     for name in ("solution", "evaluation", "tree", "run"):

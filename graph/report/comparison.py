@@ -9,6 +9,7 @@ from evaluators.evaluation import Comparison, Evaluation, WorkloadResult
 from evaluators.objective import Value
 from evaluators.task import Task
 from graph.report.figures import OWN_VERDICT, one_line, quantity, ratio_to_baseline, shown
+from graph.report.ratios import ratios, ratios_text
 
 
 def comparison(task: Task, names: Sequence[str], verdicts: Comparison) -> dict[str, Any]:
@@ -51,6 +52,7 @@ def _program(task: Task, name: str, verdict: Evaluation) -> dict[str, Any]:
         "objective_high": None if objective is None else objective.high,
         "unit": task.objective.unit,
         **_interval(ratio_to_baseline(task.objective, verdict)),
+        "ratios": ratios(verdict),
         "workloads": [_workload(result) for result in verdict.workloads],
         "notes": list(verdict.notes),
     }
@@ -94,6 +96,8 @@ def _program_lines(program: Mapping[str, Any]) -> Iterator[str]:
     if program["objective"] is not None:
         value = {end: program[key] for end, key in _ENDS}
         yield f"  {'ratio to the baseline' if program['unit'] == 'x' else 'objective'} {shown(value, program['unit'])}"
+    if program["ratios"] is not None and program["ratios"]["workloads"] > 1:
+        yield f"  {ratios_text(program['ratios'])}"
     for result in program["workloads"]:
         yield f"  {result['workload']}: {_workload_text(result)}"
     if program["log"] and program["status"] != "passed":

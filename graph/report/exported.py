@@ -6,6 +6,7 @@ from evaluators.evaluation import Evaluation
 from evaluators.protocols import USER_VERDICT
 from evaluators.solution import Solution
 from graph.report.figures import OWN_VERDICT, one_line, quantity, shown
+from graph.report.ratios import ratios, ratios_text
 from graph.report.summary import Run, best_text
 from graph.report.tree import tree_rows
 
@@ -44,6 +45,9 @@ def _measured(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.environment is not None:
         environment = evaluation.environment
         yield f"- measured on: {environment.device}, torch {environment.torch}, {environment.compiler or 'no compiler'}"
+    summed = ratios(evaluation)
+    if summed is not None:
+        yield f"- ratios: {ratios_text(summed)}"
     yield ""
     yield "| workload | baseline | program | ratio |"
     yield "|---|---|---|---|"

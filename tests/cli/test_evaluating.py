@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import ROOT, Call
 
 PROGRAM_KEYS = {
+    "ratios",
     "file", "solution", "status", "tier", "effort", "message", "rule", "log", "objective", "objective_low",
     "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "workloads", "notes",
 }  # fmt: skip

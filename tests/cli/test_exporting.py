@@ -64,3 +64,10 @@ def test_nothing_to_export(ksearch: Call) -> None:
     assert done.code == 1
     assert "no program that passed" in done.err
     assert ksearch("export", "--format", "tree").json["nodes"] == []
+
+
+def test_a_program_that_flashinfer_bench_cannot_call_is_not_written_for_it(finished: Path) -> None:
+    done = call(finished, "export", "--format", "flashinfer", "--to", "trace")
+    assert done.code == 2
+    assert "a program with binding plain_c cannot be written for flashinfer-bench" in done.err
+    assert not (finished / "trace").exists()

@@ -16,14 +16,13 @@ from evaluators.adapters.flashinfer.exporting import (
     export_solution,
     export_traces,
     export_workload,
-    import_solution,
     save,
     save_traces,
     save_workloads,
+    write_all,
 )
-from evaluators.adapters.flashinfer.folder import read_record
 from evaluators.adapters.flashinfer.load import load_task
-from evaluators.adapters.flashinfer.records import FibSolution
+from evaluators.adapters.flashinfer.solutions import import_solution, is_solution, read_solution
 from evaluators.errors import TaskError
 from evaluators.evaluation import Environment, Evaluation, Measurement, WorkloadResult
 from evaluators.local import LocalEvaluator
@@ -32,6 +31,7 @@ from evaluators.resolve import resolve_task
 from evaluators.solution import Binding, Solution
 from evaluators.task import Task
 from evaluators.worker.status import Status
+from graph.cli.evaluating import load_program
 from tests.evaluators import flashinfer_folder as folders
 from tests.evaluators.flashinfer_cases import task_of
 from tests.evaluators.flashinfer_folder import NAME, UUIDS, blob_path, definition, workload, write_blob, write_folder
@@ -347,8 +347,9 @@ def test_programs_go_through_the_format_and_back(root: Path) -> None:
     for binding in ("value", "dps"):
         solution = program(binding)
         path = save(root, export_solution(task, solution, "someone", ["NVIDIA H200"]), "gqa_paged")
-        read = read_record(FibSolution, json.loads(path.read_text()), str(path))
-        assert import_solution(read, str(path)) == solution
+        assert is_solution(path.read_text())
+        assert read_solution(path.read_text(), str(path)) == solution
+    assert not is_solution(solution.model_dump_json())
     assert path.is_relative_to(root / "solutions" / "someone" / "gqa_paged" / NAME)
 
 
@@ -402,6 +403,26 @@ def test_every_status_has_a_word_of_the_format(root: Path) -> None:
             assert trace.evaluation.status in {*words, "TIMEOUT"}
             assert (trace.evaluation.status == "PASSED") is (status is Status.PASSED)
             assert (trace.evaluation.performance is not None) is (status is Status.PASSED)
+
+
+def test_a_task_a_program_and_its_evaluation_are_written_together(root: Path, tmp_path: Path) -> None:
+    task, solution = load(root), program("dps")
+    written = [
+        str(path.relative_to(tmp_path / "out"))
+        for path in write_all(tmp_path / "out", task, solution, evaluation(task))
+    ]
+    name = f"{NAME}_{solution.digest[:12]}"
+    assert written == [
+        f"definitions/custom/{NAME}.json",
+        f"workloads/custom/{NAME}.jsonl",
+        f"solutions/ksearch/custom/{NAME}/{name}.json",
+        f"traces/ksearch/custom/{NAME}.jsonl",
+    ]
+    assert load_program(task, tmp_path / "out" / written[2], None) == solution
+    lines = [json.loads(line) for line in (tmp_path / "out" / written[3]).read_text().splitlines()]
+    assert [line["evaluation"]["performance"]["latency_ms"] for line in lines] == [0.01, 0.01]
+    assert [line["workload"]["uuid"] for line in lines] == list(UUIDS)
+    assert {line["evaluation"]["environment"]["hardware"] for line in lines} == {"NVIDIA H200"}
 
 
 def test_flashinfer_bench_loads_what_is_written(tmp_path: Path) -> None:

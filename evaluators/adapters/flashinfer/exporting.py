@@ -4,6 +4,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from evaluators.adapters.flashinfer.records import (
 from evaluators.adapters.flashinfer.records import Workload as FibWorkload
 from evaluators.errors import TaskError
 from evaluators.evaluation import Evaluation, WorkloadResult
-from evaluators.solution import Language, Solution
+from evaluators.solution import Solution
 from evaluators.task import Scalar, Task, Tensor, Workload
 from evaluators.worker.status import Status
 
@@ -45,8 +46,9 @@ STATUS: Mapping[Status, str] = {
     Status.TIMEOUT: "TIMEOUT",
 }
 """Our status -> the format's; those that are not listed are its RUNTIME_ERROR."""
-_LANGUAGES = ("python", "triton", "cpp", "cuda")
+AUTHOR = "ksearch"
 _LOG_BYTES = 5 << 20
+_OP_TYPES = ("gqa_paged", "gqa_ragged", "mla_paged", "moe", "gemm", "rmsnorm", "sampling", "gdn", "dsa_paged")
 
 
 def export_definition(task: Task, op_type: str) -> Definition:
@@ -97,24 +99,6 @@ def export_solution(task: Task, solution: Solution, author: str, hardware: Seque
     )
 
 
-def import_solution(read: FibSolution, place: str) -> Solution:
-    """Return a solution of the format as ours. Raises TaskError that names `place` and the field."""
-    if read.spec.language not in _LANGUAGES:
-        raise TaskError(f"{place}: spec.language: {read.spec.language!r} is not one of {', '.join(_LANGUAGES)}")
-    file, mark, symbol = read.spec.entry_point.partition("::")
-    files = {source.path: source.content for source in read.sources}
-    if not mark or "::" in symbol or file not in files:
-        raise TaskError(f"{place}: spec.entry_point: must be FILE::SYMBOL with FILE among the sources")
-    for number, path in enumerate(files):
-        if not path or path.startswith(".") or "/" in path or "\\" in path or "\0" in path:
-            raise TaskError(f"{place}: sources.{number}.path: {path!r} is not a plain file name")
-    language: Language = next(item for item in ("python", "triton", "cpp", "cuda") if item == read.spec.language)
-    if language in ("cpp", "cuda") and read.spec.binding != "torch":
-        raise TaskError(f"{place}: spec.binding: {read.spec.binding or 'tvm-ffi'} is not supported, only torch is")
-    binding = "value" if not read.spec.destination_passing_style else "torch" if read.spec.binding == "torch" else "dps"
-    return Solution(files=files, main_file=file, language=language, entry_point=symbol, binding=binding)
-
-
 def export_traces(task: Task, evaluation: Evaluation, solution: FibSolution, timestamp: str) -> list[Trace]:
     """Return one trace for each workload that the evaluation reached; `timestamp` in ISO 8601.
 
@@ -133,6 +117,29 @@ def export_traces(task: Task, evaluation: Evaluation, solution: FibSolution, tim
         for result in evaluation.workloads
         if result.workload in workloads
     ]
+
+
+def write_all(root: Path, task: Task, solution: Solution, evaluation: Evaluation) -> list[Path]:
+    """Write a task, a program for it and what became of it, as flashinfer-bench has them; return the files.
+
+    Raises TaskError for what the format has no words for.
+    """
+    op_type = _op_type(task)
+    workloads = [export_workload(task, workload) for workload in task.workloads]
+    hardware = [] if evaluation.environment is None else [evaluation.environment.device]
+    made = export_solution(task, solution, AUTHOR, hardware)
+    traces = export_traces(task, evaluation, made, datetime.now(UTC).isoformat(timespec="seconds"))
+    written = [
+        save(root, export_definition(task, op_type), op_type),
+        save_workloads(root, task.name, op_type, workloads),
+        save(root, made, op_type),
+    ]
+    return [*written, save_traces(root, AUTHOR, op_type, traces)] if traces else written
+
+
+def _op_type(task: Task) -> str:
+    """Return what stands before the sizes in the names of the format: gqa_paged, mla_paged, moe; else `custom`."""
+    return next((kind for kind in _OP_TYPES if task.name.startswith(kind)), "custom")
 
 
 def save(root: Path, record: Definition | FibSolution, op_type: str) -> Path:
