@@ -173,8 +173,12 @@ class Task(Record):
 
     @cached_property
     def digest(self) -> str:
-        """Identity: sha256 over everything but where the task came from (64 hex digits)."""
-        return digest_json(self.model_dump(mode="json", exclude={"origin"}))
+        """Identity: sha256 over everything but where the task came from (64 hex digits).
+
+        Fields at their defaults are left out, so that a new optional field does not make every task another one. A
+        default must therefore never change its meaning.
+        """
+        return digest_json(self.model_dump(mode="json", exclude={"origin"}, exclude_defaults=True))
 
     def sizes(self, workload: Workload) -> Mapping[str, int]:
         """Return every axis' size for one workload, constants included."""
