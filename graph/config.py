@@ -27,7 +27,11 @@ class SearchConfig(Record):
     """Who writes programs; the same choices."""
     evaluator: str = "local"
     """Who judges programs: `local` (this machine), `deferred` (the run pauses with a bundle that another machine judges
-    with one command), `cassette:FILE` (recorded verdicts), or `scripted` (a formula, for tests and benchmarks)."""
+    with one command), `untimed:ARCH` (GPU programs where there is no GPU: built and checked), `cassette:FILE` (recorded
+    verdicts), or `scripted` (a formula, for tests and benchmarks)."""
+    first_tier: str | None = None
+    """Who looks at a program first, in the words of `evaluator`, such as `untimed:sm_90a`: what fails there goes no
+    further, and costs the evaluator nothing. It counts as an evaluation all the same. None: nobody."""
     devices: str | None = None
     """Devices that `local` judges on, separated by commas: `cpu`, `cpu:3`, `cpu:0-3` (these processors). They must be
     alike. None: this machine's CPU."""

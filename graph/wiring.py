@@ -15,7 +15,7 @@ from nodes.models.options import ModelOptions
 from nodes.planner import Planner
 from nodes.services import HeldOutside, Presence, Services
 
-EVALUATORS = ("local", "deferred", "scripted", "cassette:FILE")
+EVALUATORS = ("local", "deferred", "untimed:ARCH", "scripted", "cassette:FILE")
 
 
 class Backends:
@@ -82,6 +82,8 @@ class Backends:
         self.planner(config)
         self.coder(config)
         self.evaluator(config)
+        if config.first_tier is not None:
+            self.evaluator(config.with_options({"evaluator": config.first_tier}))
         if config.coder == "offline" and config.planner not in ("offline", "scripted"):
             raise UsageError(
                 "the offline coder only turns knobs, which the offline planner asks for: set the option coder as well"
@@ -102,6 +104,10 @@ def _evaluator(config: SearchConfig) -> Evaluator:
         from nodes.deferred import DeferredEvaluator
 
         return DeferredEvaluator()
+    if name.partition(":")[0] == "untimed":
+        from evaluators.untimed import ARCH, UntimedEvaluator
+
+        return UntimedEvaluator(name.partition(":")[2] or ARCH)
     if name == "scripted":
         from evaluators.scripted import ScriptedEvaluator
 

@@ -1,15 +1,22 @@
 """evaluate: one candidate becomes one result. Drafts without a program and repeats pass through without paying."""
 
+from dataclasses import replace
 from typing import Any
 
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
+from evaluators.task import Task
+from evaluators.worker.status import Status
+from graph.config import SearchConfig
 from graph.cycles import Result
 from graph.state import Candidate
 from nodes.judged import judge
+from nodes.paid import PaidCalls
 from nodes.programs import settings_of
 from nodes.services import Services
 from nodes.telling import Tell
+
+_GOES_ON = (Status.PASSED, Status.NOT_TIMED)
 
 
 async def evaluate(services: Services, candidate: Candidate, thread: str, tell: Tell) -> dict[str, Any]:
@@ -24,10 +31,12 @@ async def evaluate(services: Services, candidate: Candidate, thread: str, tell: 
         task = await services.task(candidate["task"])
         solution = await services.solution(candidate["solution"])
         calls = services.calls(thread, candidate["round"], candidate["cycle"], candidate["sample"])
-        evaluator, reuse = services.make_evaluator(config), config.reuse_evaluations
-        evaluation = await judge(calls, "evaluator", evaluator, task, solution, "search", reuse=reuse)
+        evaluation = await _first_tier(services, config, replace(calls, spent=[]), task, solution)
+        if evaluation is None:
+            evaluator, reuse = services.make_evaluator(config), config.reuse_evaluations
+            evaluation = await judge(calls, "evaluator", evaluator, task, solution, "search", reuse=reuse)
+            environment = None if evaluation.environment is None else evaluation.environment.fingerprint
         paid = calls.spent
-        environment = None if evaluation.environment is None else evaluation.environment.fingerprint
         result = await _result(services, candidate, solution, evaluation)
     tell(
         "result",
@@ -45,6 +54,17 @@ async def evaluate(services: Services, candidate: Candidate, thread: str, tell: 
         "environment": environment,
     }
     return {"results": [entry]}
+
+
+async def _first_tier(
+    services: Services, config: SearchConfig, calls: PaidCalls, task: Task, solution: Solution
+) -> Evaluation | None:
+    """Return the verdict of the first tier when the program goes no further; None when it does, or there is no tier."""
+    if config.first_tier is None:
+        return None
+    tier = services.make_evaluator(config.with_options({"evaluator": config.first_tier}))
+    verdict = await judge(calls, "first_tier", tier, task, solution, "check")
+    return None if verdict.status in _GOES_ON else verdict
 
 
 def _passed_through(candidate: Candidate) -> Result:

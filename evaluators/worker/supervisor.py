@@ -24,6 +24,7 @@ from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode, encode
 from evaluators.worker.sandbox import LAYERS, Plan
 from evaluators.worker.session import Workshop
+from evaluators.worker.untimed import judge_untimed
 
 
 class Supervisor:
@@ -55,6 +56,10 @@ class Supervisor:
         """Return the verdict on a job, both as plain JSON data. Raises TaskFault, HarnessFault."""
         return encode(self._assessor.run(decode(Job, job)))
 
+    def run_untimed(self, job: dict[str, Any], arch: str) -> dict[str, Any]:
+        """Return what can be told of a job's programs without a GPU. Raises TaskFault, HarnessFault."""
+        return encode(judge_untimed(self._assessor.shop, decode(Job, job), arch))
+
     def close(self) -> None:
         """End the zygote and all that it forked."""
         self._forge.close()
@@ -73,6 +78,9 @@ def _answer(supervisor: Supervisor, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if request["op"] == "environment":
             return {"environment": supervisor.environment()}
+        if request["op"] == "untimed":
+            verdict = supervisor.run_untimed(request["job"], request["arch"])
+            return {"verdict": verdict, "environment": supervisor.environment()}
         return {"verdict": supervisor.run_job(request["job"]), "environment": supervisor.environment()}
     except TaskFault as error:
         return {"error": {"kind": "task", "message": str(error)}}

@@ -100,7 +100,8 @@ def _program_lines(program: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {ratios_text(program['ratios'])}"
     for result in program["workloads"]:
         yield f"  {result['workload']}: {_workload_text(result)}"
-    if program["log"] and program["status"] != "passed":
+    yield from (f"  {note}" for note in program["notes"] if program["status"] == "not_timed")
+    if program["log"] and program["status"] not in ("passed", "not_timed"):
         yield from (f"  | {line}" for line in program["log"].splitlines()[:20])
 
 

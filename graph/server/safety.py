@@ -16,5 +16,6 @@ def refuse_unsafe(config: SearchConfig) -> None:
     """Raise UsageError when the configuration names a command or a file, unless the environment allows that kind."""
     allowed = {kind.strip() for kind in os.environ.get(ALLOW, "").split(",")}
     named = {*kinds(config.planner), *kinds(config.coder), config.evaluator.partition(":")[0]}
+    named |= set() if config.first_tier is None else {config.first_tier.partition(":")[0]}
     for kind in sorted(named & set(REFUSED) - allowed):
         raise UsageError(f"{kind}: is refused from the server; to allow it, start the server with {ALLOW}={kind}")
