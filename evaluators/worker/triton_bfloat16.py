@@ -18,8 +18,9 @@ class Bfloat16:
     def __init__(self) -> None:
         """Remember what the interpreter does with other types."""
         import triton.language as tl
-        from triton.runtime import interpreter
+        from triton.runtime import interpreter as own
 
+        interpreter: Any = own
         self._tl, self._interpreter = tl, interpreter
         self._builder, self._handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
         names = ("create_masked_load", "create_masked_store", "cast_impl", "create_fp_to_fp", "create_fabs", *_REFUSED)

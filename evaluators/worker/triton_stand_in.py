@@ -145,25 +145,24 @@ def _set_target(arch: int) -> None:
     from triton.runtime.driver import driver
 
     target = GPUTarget("cuda", arch, 32)
-    driver.set_active(
-        types.SimpleNamespace(
-            get_current_target=lambda: target,
-            get_current_device=lambda: 0,
-            get_current_stream=lambda device: 0,
-            get_active_torch_device=lambda: torch.device("cpu"),
-            get_device_interface=lambda: torch.cuda,
-            set_current_device=lambda device: None,
-            get_device_capability=lambda device=0: (arch // 10, arch % 10),
-            utils=types.SimpleNamespace(
-                get_device_properties=lambda device: {
-                    "max_shared_mem": _SHARED_BYTES.get(arch, _SHARED_OTHERWISE),
-                    "multiprocessor_count": 132,
-                    "max_num_regs": 65536,
-                    "warpSize": 32,
-                }
-            ),
-        )
+    active: Any = types.SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device: 0,
+        get_active_torch_device=lambda: torch.device("cpu"),
+        get_device_interface=lambda: torch.cuda,
+        set_current_device=lambda device: None,
+        get_device_capability=lambda device=0: (arch // 10, arch % 10),
+        utils=types.SimpleNamespace(
+            get_device_properties=lambda device: {
+                "max_shared_mem": _SHARED_BYTES.get(arch, _SHARED_OTHERWISE),
+                "multiprocessor_count": 132,
+                "max_num_regs": 65536,
+                "warpSize": 32,
+            }
+        ),
     )
+    driver.set_active(active)
 
 
 def _tame_autotuner(configs: int, *, launch: bool) -> None:
