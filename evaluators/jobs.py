@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
+from evaluators.adapters.wrapping import wrapped
 from evaluators.errors import TaskError
 from evaluators.evaluation import (
     Comparison,
@@ -45,6 +46,9 @@ def reject_unsupported(task: Task, programs: Sequence[Solution]) -> None:
     if task.objective.name != "ratio" and task.objective.unit not in ("s", "ms", "us", "ns"):
         raise TaskError(f"task {task.name}: objective.unit {task.objective.unit!r} is neither a time nor a ratio's")
     for program in programs:
+        contract = task.contracts.get(program.language)
+        if contract is not None and contract.wrapper:
+            continue
         if (program.language, program.binding) not in _CALLED:
             raise TaskError(
                 f"task {task.name}: the CPU evaluator cannot call {program.language} programs with binding "
@@ -128,8 +132,10 @@ def _argument(name: str, argument: Tensor | Scalar) -> Argument:
 
 def _program(task: Task, solution: Solution) -> Program:
     declared = solution.flags
+    contract = task.contracts.get(solution.language)
+    if contract is not None and contract.wrapper:
+        return _wrapped(solution, contract.wrapper)
     if not declared and solution.language == "cpp":
-        contract = task.contracts.get(solution.language)
         declared = contract.flags if contract is not None and contract.flags else flags.DEFAULT
     return Program(
         digest=solution.digest,
@@ -139,6 +145,19 @@ def _program(task: Task, solution: Solution) -> Program:
         entry_point=solution.entry_point,
         binding=solution.binding,
         flags=declared,
+    )
+
+
+def _wrapped(solution: Solution, wrapper: str) -> Program:
+    files, main_file, entry_point = wrapped(solution, wrapper)
+    return Program(
+        digest=solution.digest,
+        files=dict(files),
+        main_file=main_file,
+        language=solution.language,
+        entry_point=entry_point,
+        binding="value",
+        flags=(),
     )
 
 

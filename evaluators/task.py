@@ -22,7 +22,7 @@ AxisSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
 class Tensor(Record):
     """A tensor argument: `shape` in symbolic axes (`["rows", "cols"]`), row-major and contiguous."""
 
-    shape: tuple[Name, ...] = Field(min_length=1)
+    shape: tuple[Name, ...]
     dtype: DType
     description: str = ""
 
@@ -72,6 +72,9 @@ class Contract(Record):
     """Files of a plain, correct program to start from; None when there is none."""
     main_file: str = ""
     """The seed's file that defines the entry point; left out: the first."""
+    wrapper: str = ""
+    """Python source of a function `call(*inputs)` that calls a program in the way of another format; the program's
+    entry point is there as `_program`."""
 
     @model_validator(mode="before")
     @classmethod

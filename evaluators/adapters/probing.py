@@ -54,6 +54,8 @@ class Signature:
     constants: dict[str, int]
     axes: tuple[str, ...]
     workloads: tuple[Workload, ...]
+    about: Any
+    """What the reference's function `about` says, JSON."""
 
 
 def probed(
@@ -71,7 +73,7 @@ def probed(
         seen = _CASES.validate_python(answer["cases"])
     except (ValidationError, KeyError) as error:
         source.refuse(f"what it makes is not understood: {error}")
-    return _signature(source, seen, workloads)
+    return _signature(source, seen, workloads, answer.get("about"))
 
 
 @lru_cache(maxsize=16)
@@ -86,7 +88,7 @@ def _asked(file: str, reference: str, cases: bytes, timeout_s: float, fake: bool
     return answer if isinstance(answer, dict) else {}
 
 
-def _signature(source: SourceFile, seen: Sequence[_Case], workloads: Sequence[Workload]) -> Signature:
+def _signature(source: SourceFile, seen: Sequence[_Case], workloads: Sequence[Workload], about: Any) -> Signature:
     axes = Axes([workload.axes for workload in workloads])
     inputs: dict[str, Tensor | Scalar] = {}
     for name, entries in _columns(source, [case.inputs for case in seen], "inputs"):
@@ -101,7 +103,7 @@ def _signature(source: SourceFile, seen: Sequence[_Case], workloads: Sequence[Wo
     placed = tuple(
         workload.model_copy(update={"axes": axes.variable(number)}) for number, workload in enumerate(workloads)
     )
-    return Signature(inputs, outputs, axes.constants, tuple(placed[0].axes), placed)
+    return Signature(inputs, outputs, axes.constants, tuple(placed[0].axes), placed, about)
 
 
 def _columns(

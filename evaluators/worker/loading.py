@@ -27,7 +27,6 @@ _WATCHED: tuple[tuple[Any, str], ...] = (
     (torch, "empty"),
     (torch, "empty_like"),
     (torch, "randn"),
-    (torch, "manual_seed"),
     (torch, "allclose"),
     (torch, "equal"),
     (torch, "frombuffer"),

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -45,28 +46,67 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     """Check and time programs by hand.
 
     Each is compared with the task's baseline; several ones also with each other, in one interleaved run. What came of
-    it is kept beside the runs.
+    it is kept beside the runs. A KernelBench problem's programs are compared with torch.compile too; for a folder of
+    problems and one of programs (`kernelbench:FOLDER FOLDER`), fast_p is told.
     """
-    from evaluators.resolve import resolve_task
-    from evaluators.worker.status import Status
-    from graph.presets import resolve
-    from graph.report.comparison import comparison, comparison_lines
+    from graph.cli.kernelbench import compiled_line, fast_p, fast_p_lines, pairs_of, result_of
+    from graph.report.comparison import comparison_lines
 
     screen = Screen(json)
-    chosen = resolve_task(task)
-    options = {"task": task, "evaluator": evaluator} | ({} if language is None else {"language": language})
-    config = resolve(None, options)
-    programs = [(str(file), load_program(chosen, file, config.language)) for file in files]
-    judged = asyncio.run(_judge(config, chosen, programs, effort, home))
-    facts = comparison(chosen, [name for name, _ in programs], judged.comparison)
-    if json:
-        screen.data({**facts, "record": judged.record})
-    else:
-        for line in comparison_lines(facts):
+    asked = _Asked(effort, language, evaluator, home)
+    pairs = pairs_of(task, files)
+    if pairs is None:
+        facts, passed = asked.judge(task, files)
+        if json:
+            screen.data(facts)
+            return DONE if passed else FAILED
+        note = compiled_line(facts)
+        for line in [*comparison_lines(facts), *([] if note is None else [note])]:
             screen.say(line)
-        screen.say(f"recorded as {judged.record[:12]}")
-    right = (Status.PASSED, Status.NOT_TIMED)
-    return DONE if all(verdict.status in right for verdict in judged.comparison.evaluations) else FAILED
+        screen.say(f"recorded as {facts['record'][:12]}")
+        return DONE if passed else FAILED
+    results = []
+    for reference, file in pairs:
+        found = asked.judge(reference, [file])[0] if file.is_file() else None
+        results.append(result_of(Path(reference).name, found, f"there is no {file}"))
+    shares = fast_p(results)
+    if json:
+        screen.data(shares)
+    for line in [] if json else fast_p_lines(shares):
+        screen.say(line)
+    return DONE if all(result["status"] == "passed" for result in results) else FAILED
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How programs are to be judged."""
+
+    effort: "Effort"
+    language: str | None
+    evaluator: str
+    home: Path | None
+
+    def judge(self, reference: str, files: Sequence[Path]) -> tuple[dict[str, Any], bool]:
+        """Return what came of the programs, as JSON, and whether all of them passed. Raises KsearchError."""
+        from evaluators.resolve import resolve_task
+        from evaluators.worker.status import Status
+        from graph.cli.kernelbench import COMPILED, with_compiled
+        from graph.presets import resolve
+        from graph.report.comparison import comparison
+
+        chosen = resolve_task(reference)
+        options = {"task": reference, "evaluator": self.evaluator}
+        config = resolve(None, options | ({} if self.language is None else {"language": self.language}))
+        own = [(str(file), load_program(chosen, file, config.language)) for file in files]
+        programs = own if self.effort == "check" else with_compiled(reference, chosen, own)
+        judged = asyncio.run(_judge(config, chosen, programs, self.effort, self.home))
+        facts = comparison(chosen, [name for name, _ in programs], judged.comparison)
+        right = (Status.PASSED, Status.NOT_TIMED)
+        passed = all(verdict.status in right for verdict in judged.comparison.evaluations[: len(own)])
+        for program in facts["programs"]:
+            if program["file"] == COMPILED:
+                program["log"] = ""  # the compiler's, of no use to who asks for their own programs
+        return {**facts, "record": judged.record}, passed
 
 
 def evaluations(

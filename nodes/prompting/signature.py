@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from evaluators.adapters.kernelbench import WEIGHTS
 from evaluators.solution import Language
 from evaluators.task import Contract, Scalar, Task, Tensor
 
@@ -68,7 +69,8 @@ def _python(task: Task, contract: Contract) -> str:
         case "custom_kernel":
             return f"def {name}(data) -> {result}:\n    {', '.join(task.inputs)} = data"
         case "model_new":
-            arguments = ", ".join(["self", *inputs])
+            drawn = f"{WEIGHTS}: "
+            arguments = ", ".join(["self", *(item for item in inputs if not item.startswith(drawn))])
             return f"class {name}(torch.nn.Module):\n    def forward({arguments}) -> {result}: ..."
         case "value":
             return f"def {name}({', '.join(inputs)}) -> {result}: ..."

@@ -1,8 +1,10 @@
 """Driver: which tensors a reference module makes and returns, for each of several cases.
 
-With `fake`, tried without computing anything first: fake tensors have sizes and types only, whatever the device.
+A function `about()` may say more, as JSON. With `fake`, tried without computing anything first: fake tensors have sizes
+and types only, whatever the device.
 """
 
+import json
 import types
 import warnings
 from typing import Any
@@ -33,7 +35,10 @@ class Caught:
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
-    """Return `{"cases": [{"inputs", "outputs"}]}`, or `{"problem"}`, for `{"reference", "cases", "file", "fake"}`."""
+    """Return `{"cases": [{"inputs", "outputs"}], "about"}`, or `{"problem"}`.
+
+    `request`: `reference` (source), `file` (its name), `cases`, `fake`.
+    """
     warnings.simplefilter("ignore")
     module = types.ModuleType("reference")
     caught = Caught()
@@ -47,7 +52,12 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         if "problem" in made:
             return made
         found.append(made)
-    return {"cases": found}
+    about: Any = {}
+    with caught:
+        about = json.loads(json.dumps(vars(module)["about"]() if "about" in vars(module) else {}))
+    return (
+        {"cases": found, "about": about} if caught.error is None else _problem("what it says of itself", caught.error)
+    )
 
 
 def _described(names: dict[str, Any], case: dict[str, Any], fake: bool) -> dict[str, Any]:
