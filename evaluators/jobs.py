@@ -134,7 +134,7 @@ def _program(task: Task, solution: Solution) -> Program:
     declared = solution.flags
     contract = task.contracts.get(solution.language)
     if contract is not None and contract.wrapper:
-        return _wrapped(solution, contract.wrapper)
+        return _wrapped(task, solution, contract.wrapper)
     if not declared and solution.language == "cpp":
         declared = contract.flags if contract is not None and contract.flags else flags.DEFAULT
     return Program(
@@ -148,11 +148,11 @@ def _program(task: Task, solution: Solution) -> Program:
     )
 
 
-def _wrapped(solution: Solution, wrapper: str) -> Program:
+def _wrapped(task: Task, solution: Solution, wrapper: str) -> Program:
     files, main_file, entry_point = wrapped(solution, wrapper)
     return Program(
         digest=solution.digest,
-        files=dict(files),
+        files={**task.files, **files},
         main_file=main_file,
         language=solution.language,
         entry_point=entry_point,

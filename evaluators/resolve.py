@@ -9,7 +9,7 @@ from evaluators.adapters.registry import ADAPTERS, load_adapted
 from evaluators.errors import TaskError
 from evaluators.scripted_tasks import SCRIPTED_TASKS
 from evaluators.task import Task
-from evaluators.task_file import builtin_tasks, load_task_folder
+from evaluators.task_file import TASKS, builtin_tasks, load_task_folder
 
 FORMS = ("NAME", "FOLDER", *(form for _, form in ADAPTERS.values()))
 """How references to tasks look, for people."""
@@ -38,10 +38,12 @@ def resolve_builtin(reference: str) -> Task:
 
     `NAME@BASELINE` compares programs with another baseline than the task's own, one that its folder has.
     """
-    folders = builtin_tasks()
+    folders = builtin_names()
     name, _, baseline = reference.partition("@")
-    if name in folders:
+    if name in folders and (folders[name] / "task.toml").is_file():
         return load_task_folder(folders[name], baseline)
+    if reference in folders:
+        return _official(folders[reference])
     if reference in SCRIPTED_TASKS:
         return SCRIPTED_TASKS[reference]
     close = difflib.get_close_matches(reference, list(folders), n=1, cutoff=0.0)
@@ -51,7 +53,15 @@ def resolve_builtin(reference: str) -> Task:
 
 def builtin_names() -> Mapping[str, Path]:
     """Return the built-in tasks that people may want to optimise: name -> folder."""
-    return builtin_tasks()
+    official = {folder.name: folder for folder in TASKS.iterdir() if (folder / "task.yml").is_file()}
+    return dict(sorted({**builtin_tasks(), **official}.items()))
+
+
+def _official(folder: Path) -> Task:
+    """Return a built-in problem in GPU MODE's format, under that format's protocol."""
+    return load_adapted("gpumode", f"{folder}#official#cuda").model_copy(
+        update={"name": folder.name, "origin": "built-in"}
+    )
 
 
 def _is_path(reference: str) -> bool:

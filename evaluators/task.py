@@ -114,11 +114,11 @@ class Task(Record):
     """Source of reference.py: `inputs(axes, params, seed)`, `reference(**inputs)`, optional `baseline(**inputs)`
     (timed; default: the reference) or `planned_baseline(**inputs)` (returns the function without arguments that is
     timed in its place; what it does before is not), and `floor(axes) -> {"bytes": int, "operations": int}`."""
-    verdict: Literal["harness", "user"] = "harness"
-    """Who decides: our evaluator, or (`user`) the task's own, a file whose source `reference` then holds; the only
-    workload names its function."""
+    verdict: Literal["harness", "user", "gpumode"] = "harness"
+    """Who decides: our evaluator; the user's own (`user`), a file whose source `reference` then holds and whose
+    function the only workload names; or (`gpumode`) the eval.py among `files`."""
     files: dict[str, str] = {}
-    """Files that the task's own evaluator finds beside it: name -> text."""
+    """Files that the task's own evaluator, or a wrapped program, finds beside it: name -> text."""
     timeout_s: float = Field(default=60.0, gt=0)
     """Wall-clock limit of the run stage of one evaluation's correctness check, seconds."""
     origin: str = "built-in"

@@ -1,16 +1,20 @@
 """The evaluator of tasks that bring their own: isolated and limited like any program, but its figures are its word."""
 
 import asyncio
+import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evaluators.adapters.gpumode.official import META
 from evaluators.adapters.own_evaluator import COMBINED, takes_text
 from evaluators.adapters.source_file import SourceFile
 from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair, Tier, WorkloadResult
-from evaluators.isolation import IsolatedFailure, Isolation
+from evaluators.isolation import Answer, IsolatedFailure, Isolation
 from evaluators.objective import Objective, Value, gain
 from evaluators.protocols import USER_VERDICT
 from evaluators.solution import Solution
@@ -23,7 +27,46 @@ RUNS: dict[Effort, int] = {"check": 1, "search": 1, "certify": 3}
 """How often the evaluator judges a program."""
 _TIERS: dict[Effort, Tier] = {"check": "checked", "search": "timed", "certify": "certified"}
 _EVALUATOR = "the_evaluator.py"
-_DRIVER = (Path(__file__).parent / "adapters" / "drivers" / "user_evaluator.py").read_text()
+_MODES: Mapping[Effort, str] = {"check": "test", "search": "benchmark", "certify": "leaderboard"}
+"""Under GPU MODE's protocol: which of its modes stands for an effort."""
+TESTS = "tests"
+"""What its driver counts where nothing is timed."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What an isolated run is handed."""
+
+    driver: str
+    request: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+def _own(task: Task, program: Solution) -> _Question:
+    function = task.workloads[0].name
+    request = {
+        "evaluator": _EVALUATOR,
+        "function": function,
+        "text": takes_text(SourceFile(Path(_EVALUATOR), task.reference), function),
+        "files": dict(program.files),
+        "main": program.main_file,
+    }
+    return _Question(_driver("user_evaluator"), request, {**task.files, _EVALUATOR: task.reference})
+
+
+def _official(task: Task, program: Solution, effort: Effort) -> _Question:
+    meta = json.loads(task.files[META])
+    files = {name: text for name, text in task.files.items() if name != META}
+    others = {name: text for name, text in program.files.items() if name != program.main_file}
+    program_files = {**others, **files, meta["submission"]: program.files[program.main_file]}
+    secret = secrets.randbelow(2**16) if effort == "certify" else None
+    request = {**meta, "files": program_files, "mode": _MODES[effort], "secret": secret}
+    return _Question(_driver("gpumode_official"), request, {})
+
+
+@lru_cache(maxsize=4)
+def _driver(name: str) -> str:
+    return (Path(__file__).parent / "adapters" / "drivers" / f"{name}.py").read_text()
 
 
 @dataclass
@@ -96,15 +139,15 @@ class UserVerdicts:
             for _ in range(RUNS[effort]):
                 for program, said in zip(programs, found, strict=True):
                     if said.status is Status.PASSED:
-                        await self._judge(task, program, said)
+                        await self._judge(task, program, effort, said)
         return found
 
-    async def _judge(self, task: Task, program: Solution, said: _Verdicts) -> None:
+    async def _judge(self, task: Task, program: Solution, effort: Effort, said: _Verdicts) -> None:
         """Add one judgement; a cancelled one ends its process."""
         try:
-            answer = await asyncio.to_thread(self._run, task, program)
+            answer = await asyncio.to_thread(self._run, task, program, effort)
             said.wall_s += answer.wall_s
-            value, feedback = _understood(task.objective, answer.value)
+            value, feedback = _understood(task.objective, answer.value, effort)
             said.log = feedback or answer.output[-2000:]
             said.figures.append(value)
         except IsolatedFailure as failure:
@@ -113,21 +156,14 @@ class UserVerdicts:
             self._isolation.close()
             raise
 
-    def _run(self, task: Task, program: Solution) -> Any:
-        function = task.workloads[0].name
-        request = {
-            "evaluator": _EVALUATOR,
-            "function": function,
-            "text": takes_text(SourceFile(Path(_EVALUATOR), task.reference), function),
-            "files": dict(program.files),
-            "main": program.main_file,
-        }
+    def _run(self, task: Task, program: Solution, effort: Effort) -> Answer:
+        question = _official(task, program, effort) if task.verdict == "gpumode" else _own(task, program)
         return self._isolation.run(
-            _DRIVER,
-            request,
-            files={**task.files, _EVALUATOR: task.reference},
+            question.driver,
+            question.request,
+            files=question.files,
             timeout_s=task.timeout_s,
-            lock="alone",
+            lock="shared" if effort == "check" else "alone",
         )
 
     def _record(
@@ -153,13 +189,18 @@ class UserVerdicts:
         )
 
 
-def _understood(objective: Objective, answer: Any) -> tuple[float, str]:
+def _understood(objective: Objective, answer: Any, effort: Effort) -> tuple[float, str]:
     """Return the figure that counts and what the evaluator had to say. Raises IsolatedFailure when there is none."""
+    if isinstance(answer, dict) and isinstance(answer.get("failed"), dict):
+        failed = answer["failed"]
+        raise IsolatedFailure(Status(failed["status"]), str(failed["message"])[:600], str(failed["log"])[-4000:])
     if not isinstance(answer, dict) or not isinstance(answer.get("metrics"), dict):
         problem = answer.get("problem") if isinstance(answer, dict) else None
         raise IsolatedFailure(Status.RUNTIME_ERROR, f"the evaluator {problem or 'gave no metrics'}"[:500], "")
     metrics, feedback = answer["metrics"], str(answer.get("feedback", ""))
     name = objective.name
+    if effort == "check" and list(metrics) == [TESTS]:
+        name = TESTS
     if name == COMBINED and name not in metrics:
         name = next(iter(metrics)) if len(metrics) == 1 else "score"
     if not isinstance(metrics.get(name), int | float):

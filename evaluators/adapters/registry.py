@@ -12,6 +12,7 @@ ADAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "file": ("evaluators.adapters.own_file", "file.py"),
         "flashinfer": ("evaluators.adapters.flashinfer.load", "flashinfer:ROOT#DEFINITION"),
         "kernelbench": ("evaluators.adapters.kernelbench", "kernelbench:FILE"),
+        "gpumode": ("evaluators.adapters.gpumode_folder", "gpumode:FOLDER"),
     }
 )
 """Prefix of a reference (`PREFIX:REST`) -> module with `load_task`, and how a reference looks, for people."""

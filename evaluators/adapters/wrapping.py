@@ -24,9 +24,8 @@ def _load():
     return getattr(module, {entry!r})
 
 
-_program = _load()
-
 '''
+_LOADED = "\n\n_program = _load()\n"
 
 
 def wrapped(solution: Solution, wrapper: str) -> tuple[Mapping[str, str], str, str]:
@@ -35,4 +34,4 @@ def wrapped(solution: Solution, wrapper: str) -> tuple[Mapping[str, str], str, s
     `wrapper` defines `call(*inputs)`, which returns the outputs, and finds what the program defines as `_program`.
     """
     names = {"main": solution.main_file, "entry": solution.entry_point, "module": "submission"}
-    return {**solution.files, WRAPPER_FILE: _LOADING.format(**names) + wrapper}, WRAPPER_FILE, WRAPPER_ENTRY
+    return {**solution.files, WRAPPER_FILE: _LOADING.format(**names) + wrapper + _LOADED}, WRAPPER_FILE, WRAPPER_ENTRY

@@ -16,6 +16,7 @@ from evaluators.worker import landlock, seccomp, syscalls
 NOBODY = 65534
 SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys/devices/system/cpu", "/nix/store")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SHARED_MEMORY = "/dev/shm"
 LAYERS = {
     "session": "own session, killed with its parent",
     "limits": "limits on memory, processor time, file size, processes, no core files",
@@ -48,6 +49,8 @@ class Plan:
     processes: int
     processor: int | None = None
     """The one processor it runs on, None: any."""
+    shared_memory: bool = False
+    """Whether it gets a /dev/shm, a private one where possible: locks between processes of its own are made there."""
 
 
 def describe_layers(active: Collection[str]) -> tuple[tuple[str, bool, str], ...]:
@@ -108,7 +111,8 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
     if _allowed(syscalls.drop_capabilities):
         active.append("no_capabilities")
     readable = (*SYSTEM_PATHS, *plan.readable)
-    if landlock.version() and _allowed(lambda: landlock.restrict(readable, (plan.work, *DEVICES))):
+    writable = (plan.work, *DEVICES, *((SHARED_MEMORY,) if plan.shared_memory else ()))
+    if landlock.version() and _allowed(lambda: landlock.restrict(readable, writable)):
         active.append("landlock")
     if seccomp.supported() and _allowed(seccomp.restrict):
         active.append("seccomp")
@@ -162,6 +166,8 @@ def _mount_private(plan: Plan) -> None:
         syscalls.mount("tmpfs", plan.work, "tmpfs", flags, f"size=64m,mode=700,uid={owner}")
     syscalls.set_read_only("/", read_only=True, recursive=True)
     syscalls.set_read_only(plan.work, read_only=False, recursive=False)
+    if plan.shared_memory:
+        syscalls.mount("tmpfs", SHARED_MEMORY, "tmpfs", flags, "size=64m,mode=1777")
 
 
 def _reveal(paths: tuple[str, ...]) -> None:

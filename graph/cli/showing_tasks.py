@@ -113,7 +113,7 @@ def _lines(task: "Task") -> Iterator[tuple[str, str]]:
         yield "workloads", f"{workload.name}: {sizes}{held_out}"
     yield "tolerance", _tolerance(task.tolerance)
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
-    if task.verdict == "user":
+    if task.verdict != "harness":
         yield "judged by", f"{OWN_VERDICT}: {task.workloads[0].name}()"
     else:
         yield from _yardsticks(task)

@@ -81,7 +81,7 @@ def _workload(result: WorkloadResult) -> dict[str, Any]:
 
 def comparison_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for people; `facts` as `comparison` returns them."""
-    if facts["verdict"] == "user":
+    if facts["verdict"] != "harness":
         yield f"{OWN_VERDICT}: nothing below was checked or timed by ksearch"
     for program in facts["programs"]:
         yield from _program_lines(program)

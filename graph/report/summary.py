@@ -193,7 +193,7 @@ def best_text(run: Run) -> str:
     parts = [] if ratio is None else [against_baseline(ratio)]
     if run.unit != "x":
         parts.append(shown(run.incumbent["objective"], run.unit))
-    if run.task.verdict == "user":
+    if run.task.verdict != "harness":
         parts.append(OWN_VERDICT)
     else:
         parts.append("certified" if run.best.tier == "certified" else "not certified")

@@ -1,0 +1,1 @@
+"""Problem folders in GPU MODE's reference-kernels format."""
