@@ -57,6 +57,7 @@ def bundled_job(
         environment=environment,
         margin=margin,
         memory_bytes=memory_bytes,
+        device=task.device,
     )
 
 

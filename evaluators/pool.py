@@ -12,7 +12,6 @@ from evaluators.evaluation import Comparison, Effort, Environment, Evaluation
 from evaluators.evaluator import Evaluator
 from evaluators.local import LocalEvaluator
 from evaluators.probe import DOUBTFUL, problem_of
-from evaluators.protocols import CPU_ABBA
 from evaluators.solution import Solution
 from evaluators.task import Task
 
@@ -78,8 +77,8 @@ class PoolEvaluator:
         return (await self._on_some_device(task, work, doubtful))[0]
 
     def protocol(self, task: Task) -> str:
-        """Return the timing protocol."""
-        return CPU_ABBA
+        """Return the timing protocol of the devices."""
+        return self._lanes[0].judge.protocol(task)
 
     async def environment(self) -> Environment:
         """Return what figures measured here depend on: the same for all devices. Raises InfrastructureError."""

@@ -29,12 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--jobs", type=int, default=_jobs(), metavar="N", help="builds and checks at the same time [%(default)s]"
     )
+    parser.add_argument(
+        "--gpus", default="0", metavar="IDS", help="for GPU tasks, as CUDA_VISIBLE_DEVICES names them [%(default)s]"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.out is not None and len(chosen.bundles) > 1:
         parser.error("--out names the result of one bundle; there are several")
     if chosen.jobs < 1:
         parser.error("--jobs must be at least 1")
-    return max(_visit(path, chosen.out or result_place(path), chosen.jobs) for path in chosen.bundles)
+    gpus = [name.strip() for name in chosen.gpus.split(",") if name.strip()]
+    if not gpus:
+        parser.error("--gpus must name a GPU, such as 0")
+    return max(_visit(path, chosen.out or result_place(path), chosen.jobs, gpus) for path in chosen.bundles)
 
 
 def result_place(bundle: Path) -> Path:
@@ -43,11 +49,11 @@ def result_place(bundle: Path) -> Path:
     return path.with_name(f"{path.name.removesuffix('.zip')}.result.json")
 
 
-def _visit(path: Path, result: Path, jobs: int) -> int:
+def _visit(path: Path, result: Path, jobs: int, gpus: Sequence[str]) -> int:
     try:
         bundle = read_bundle(path)
         known = _known(bundle, result)
-        return _judge(bundle, result, known, jobs)
+        return _judge(bundle, result, known, _crew(bundle, jobs, gpus))
     except (BundleFault, ResultFault) as error:
         _say(f"error: {error}")
         return USAGE
@@ -59,9 +65,7 @@ def _visit(path: Path, result: Path, jobs: int) -> int:
         return FAILED
 
 
-def _judge(bundle: Bundle, result: Path, known: Sequence[Outcome], jobs: int) -> int:
-    count = max(1, min(jobs, len(bundle.job.requests)))
-    crew = Crew([Supervised(bundle.modules, bundle.job.memory_bytes) for _ in range(count)])
+def _judge(bundle: Bundle, result: Path, known: Sequence[Outcome], crew: Crew) -> int:
     asked = sum(not request.moved_only for request in bundle.job.requests)
     count_text = "1 evaluation is" if asked == 1 else f"{asked} evaluations are"
     _say(f"bundle {bundle.digest[:12]} of {bundle.name}: {count_text} asked for")
@@ -77,6 +81,13 @@ def _judge(bundle: Bundle, result: Path, known: Sequence[Outcome], jobs: int) ->
     if left:
         _say(f"{left} could not be judged here: repair this machine and run the same command again")
     return FAILED if left else DONE
+
+
+def _crew(bundle: Bundle, jobs: int, gpus: Sequence[str]) -> Crew:
+    """Return `jobs` supervisors, for a GPU task on each of the GPUs; no more than there is work."""
+    devices = list(gpus) if bundle.job.device == "cuda" else [""]
+    lanes = [device for _ in range(jobs) for device in devices][: max(1, len(bundle.job.requests))]
+    return Crew([Supervised(bundle.modules, bundle.job.memory_bytes, device) for device in lanes])
 
 
 def _known(bundle: Bundle, result: Path) -> Sequence[Outcome]:

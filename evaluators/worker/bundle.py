@@ -69,6 +69,8 @@ class BundledJob:
     """Share within which two programs are tied."""
     memory_bytes: int
     """What a program may allocate."""
+    device: str
+    """What it is judged on: `cpu`, `cuda`."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,12 @@ _LOOK_S = 0.2
 class Supervised:
     """A supervisor process that is started when it is first asked, and again when it has failed."""
 
-    def __init__(self, modules: Mapping[str, bytes], memory_bytes: int, scratch: Path | None = None) -> None:
-        """`modules`: the code that it runs; `scratch`: where its folder goes."""
-        self._modules, self._memory_bytes, self._scratch = modules, memory_bytes, scratch
+    def __init__(
+        self, modules: Mapping[str, bytes], memory_bytes: int, device: str = "", scratch: Path | None = None
+    ) -> None:
+        """`modules`: the code that it runs; `device`: its GPU, empty: none; `scratch`: where its folder goes."""
+        self._modules, self._memory_bytes = modules, memory_bytes
+        self._device, self._scratch = device, scratch
         self._process: subprocess.Popen[str] | None = None
         self._folder: Path | None = None
         self._stopped = False
@@ -83,10 +86,10 @@ class Supervised:
 
     def _started(self) -> tuple[subprocess.Popen[str], Path]:
         if self._process is None or self._folder is None:
-            self._folder, environment = launch.prepare(self._scratch, self._modules)
+            self._folder, environment = launch.prepare(self._scratch, self._modules, self._device)
             with (self._folder / "supervisor.log").open("wb") as log:
                 self._process = subprocess.Popen(
-                    launch.command(self._folder, self._memory_bytes),
+                    launch.command(self._folder, self._memory_bytes, self._device),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

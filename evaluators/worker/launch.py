@@ -29,19 +29,21 @@ def write_library(folder: Path, modules: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def prepare(scratch: Path | None, modules: Mapping[str, bytes]) -> tuple[Path, dict[str, str]]:
+def prepare(scratch: Path | None, modules: Mapping[str, bytes], device: str = "") -> tuple[Path, dict[str, str]]:
     """Return a new folder for a supervisor, with its library in it, and the supervisor's whole environment.
 
-    Raises SetupFault when a package is missing.
+    `device`: the GPU that it may see, as CUDA_VISIBLE_DEVICES names it; empty: none. Raises SetupFault when a package
+    is missing.
     """
     places = _places()
     folder = Path(tempfile.mkdtemp(prefix="ksearch-", dir=scratch))
-    return folder, _environment([str(write_library(folder / "library", modules)), *places])
+    return folder, _environment([str(write_library(folder / "library", modules)), *places], device)
 
 
-def command(folder: Path, memory_bytes: int) -> list[str]:
+def command(folder: Path, memory_bytes: int, device: str = "") -> list[str]:
     """Return how a supervisor is started; it ends, and removes `folder`, when its standard input closes."""
-    return [sys.executable, "-S", "-P", "-m", "evaluators.worker.supervisor", str(folder), str(memory_bytes)]
+    own = [sys.executable, "-S", "-P", "-m", "evaluators.worker.supervisor"]
+    return [*own, str(folder), str(memory_bytes), *([device] if device else [])]
 
 
 def remove(folder: Path) -> None:
@@ -69,7 +71,7 @@ def _places() -> list[str]:
     return places
 
 
-def _environment(places: Iterable[str]) -> dict[str, str]:
+def _environment(places: Iterable[str], device: str) -> dict[str, str]:
     """Return a supervisor's whole environment: where the compiler and torch are, nothing of the user's."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -80,8 +82,10 @@ def _environment(places: Iterable[str]) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
+        "CUDA_VISIBLE_DEVICES": device,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
-    if "LD_LIBRARY_PATH" in os.environ:
-        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+    for name in ("LD_LIBRARY_PATH", "CUDA_HOME"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
     return environment
