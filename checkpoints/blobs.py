@@ -16,6 +16,16 @@ _LEVEL = 1
 """zlib level: the higher ones take several times as long and save a few percent of program text."""
 
 
+class BlobError(StoreError):
+    """A blob that is needed is missing or damaged."""
+
+    def __init__(self, folder: Path, digest: str, state: str) -> None:
+        file = f"{digest[:2]}/{digest[2:]}"
+        super().__init__(f"blob {digest} is {state} in {folder}: restore {file} from a copy of the folder, then go on")
+        self.folder = folder
+        self.digest = digest
+
+
 class BlobStore(Protocol):
     """Where blobs live. All methods block and may be called from any thread: use `asyncio.to_thread` in nodes."""
 
@@ -93,9 +103,7 @@ class BlobFolder:
             data = _read(file, digest)
             state = "damaged" if data is None and file.exists() else "missing"
         if data is None:
-            raise StoreError(
-                f"blob {digest} is {state} in {self.folder}: restore {file.name} from a copy of the folder"
-            )
+            raise BlobError(self.folder, digest, state)
         return data
 
     def put_json(self, value: Any) -> str:

@@ -18,7 +18,8 @@ _BY_SQLITE_CODE = {
     sqlite3.SQLITE_IOERR: "the disk failed under {place} ({text}): check the disk and its quota, " + _RESUME,
     sqlite3.SQLITE_CANTOPEN: "{place} cannot be opened: make it and its folder readable, and writable for a run",
     sqlite3.SQLITE_NOTADB: "{place} is no database of ksearch: choose another folder for the runs",
-    sqlite3.SQLITE_CORRUPT: "{place} is damaged: restore it from a copy or choose another folder for the runs",
+    sqlite3.SQLITE_CORRUPT: "{place} is damaged: restore it from a copy, or choose another folder for the runs; "
+    "plans, logs and accounts of its runs are in it, programs and replies are safe in the blobs beside it",
 }
 _BY_ERRNO = {
     errno.ENOSPC: _BY_SQLITE_CODE[sqlite3.SQLITE_FULL],

@@ -106,9 +106,22 @@ def _call(invocation: Invocation) -> int:
     except KsearchError as error:
         if invocation.debug:
             traceback.print_exception(error)
-        complain(f"error: {' '.join(str(error).split())}")
+        complain("; it held ".join([f"error: {' '.join(str(error).split())}", *_lost(error)]))
         return USAGE if isinstance(error, UsageError) else FAILED
     return result if isinstance(result, int) else DONE
+
+
+def _lost(error: KsearchError) -> list[str]:
+    """Return what is lost with a blob, run by run; nothing for other errors."""
+    from checkpoints.blobs import BlobError
+    from graph.report.lost import held
+
+    if not isinstance(error, BlobError):
+        return []
+    try:
+        return held(error.folder.parent, error.digest)
+    except KsearchError as other:
+        return [f"what cannot be told: {' '.join(str(other).split())}"]
 
 
 def _command() -> str:
