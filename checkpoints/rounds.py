@@ -106,6 +106,9 @@ def find_point(marks: list[Mark], thread: Thread, at: str) -> Point:
         return Point(marks[-1], latest=True)
     if at.isdigit() and len(at) < 8:
         rounds = boundaries(marks)
+        if marks[-1].round is not None:
+            # The plan of a round that has just ended may not have been revised yet.
+            rounds.setdefault(marks[-1].round, marks[-1])
         if int(at) not in rounds:
             last = f"rounds 0 to {max(rounds)}" if rounds else "no round that has ended"
             raise UsageError(f"{thread.name} has no round {at} to go back to: it has {last}")

@@ -148,6 +148,7 @@ def test_where_rounds_end() -> None:
     thread = Thread(uuid="u", name="n", task="t", config="c", created_at=0, updated_at=0, status="paused")
     assert find_point(marks, thread, "1").mark.checkpoint == "f"
     assert find_point(marks, thread, "now").latest
+    assert find_point(marks[:9], thread, "2").mark.checkpoint == "i", "the plan is about to be revised"
     with pytest.raises(UsageError, match="2 checkpoints that begin with 'a'"):
         find_point([Mark("aa", 0, ()), Mark("ab", 1, ())], thread, "a")
     with pytest.raises(UsageError, match="has no checkpoint yet"):
