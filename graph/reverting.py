@@ -146,8 +146,6 @@ def _put_back(model: WorldModel, edit: Prune, node: Node) -> list[Edit] | str:
     below = [item for item in model.descendants(node.id) if item.reason == f"{node.id}: {edit.reason}"]
     pruned = [node, *(item for item in below if item.status == "pruned")]
     return [
-        Reopen(
-            node=item.id, description=item.intent.description or item.intent.title, reason="it was pruned by mistake"
-        )
+        Reopen(node=item.id, description=item.intent.description or item.intent.title, reason="its pruning is undone")
         for item in pruned
     ]
