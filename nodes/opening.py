@@ -1,5 +1,6 @@
 """Opening a thread: its configuration and its task become blobs, whoever began it."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,8 +31,9 @@ async def open_search(services: Services, config: SearchConfig) -> Opening:
 
     Raises UsageError when an option names nothing, the task is unknown or has no contract for the language.
     """
-    services.check(config)
-    task = services.resolve_task(config.task)
+    # In a thread: back ends are imported when they are named, which a server's event loop must not wait for.
+    await asyncio.to_thread(services.check, config)
+    task = await asyncio.to_thread(services.resolve_task, config.task)
     if config.language is not None and config.language not in task.contracts:
         raise UsageError(f"task {task.name} has no contract for {config.language}; it has {', '.join(task.contracts)}")
     return Opening(
