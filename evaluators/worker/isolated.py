@@ -121,6 +121,7 @@ def main() -> None:
         replies.write(json.dumps(_answer(isolator, json.loads(line))) + "\n")
         replies.flush()
     isolator.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

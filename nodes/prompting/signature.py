@@ -66,6 +66,8 @@ def _python(task: Task, contract: Contract) -> str:
     result = "torch.Tensor" if len(outputs) == 1 else f"tuple[{', '.join(['torch.Tensor'] * len(outputs))}]"
     name = contract.entry_point
     match contract.binding:
+        case "custom_kernel" if contract.wrapper:
+            return f"def {name}(data) -> {result}: ..."
         case "custom_kernel":
             return f"def {name}(data) -> {result}:\n    {', '.join(task.inputs)} = data"
         case "model_new":
