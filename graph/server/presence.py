@@ -24,9 +24,12 @@ class HeldWithin:
     _held: set[str] = field(default_factory=set)
 
     async def begin(self, thread: str, task: str, config: str) -> None:
-        """Add the thread under the server's id and hold it."""
-        await self.home.threads.create(task, config, thread)
-        await self._acquire(thread)
+        """Add the thread under the server's id, unless its first node runs again, and hold it."""
+        if all(known.uuid != thread for known in await self.home.threads.all()):
+            await self.home.threads.create(task, config, thread)
+        if thread not in self._held:
+            await self._acquire(thread)
+        await self.home.threads.configure(thread, config)
 
     @asynccontextmanager
     async def working(self, thread: str) -> AsyncIterator[None]:

@@ -108,3 +108,25 @@ async def test_refuses_bad_options_and_paths(client: LangGraphClient, tmp_path: 
         _, state = await _run(client, context)
         assert state["values"].get("stop") is None
         assert state["tasks"][0]["error"], state
+
+
+async def test_edits_are_reviewed_from_the_server(client: LangGraphClient, home: Path) -> None:
+    scripted = dict.fromkeys(("planner", "coder", "evaluator"), "scripted")
+    options = {**scripted, "max_evaluations": 2, "stagnation": 1, "review": True}
+    context = {"task": "scripted", "options": options}
+    thread, state = await _run(client, context)
+    asked = []
+    for answer in ("perhaps", "accept", "reject: not yet", "accept", "accept", "accept"):
+        assert not [task["error"] for task in state["tasks"] if task["error"]]
+        if not state["next"]:
+            break
+        (question,) = [item["value"] for task in state["tasks"] for item in task["interrupts"]]
+        assert question["kind"] == "review"
+        asked.append((question["round"], question["turn"]))
+        assert read_snapshot(home, thread).thread.status == "paused"
+        await client.runs.wait(thread, "search", command={"resume": answer}, context=context, raise_error=False)
+        state = dict(await client.threads.get_state(thread))
+    assert asked[:2] == [(0, 0), (0, 1)], state
+    assert state["values"]["stop"]["reason"] == "budget"
+    assert state["values"]["edits"]["count"] >= 1
+    assert read_snapshot(home, thread).thread.status == "finished"
