@@ -33,6 +33,7 @@ def test_every_published_workload_is_there(name: str, workloads: int, searched: 
     assert len({str(workload.axes) + str(workload.params) for workload in task.workloads}) == workloads
     assert task.objective.aggregate == "mean"
     assert {language for language in task.contracts if task.seed(language) is not None} == {"python", "triton"}
+    assert "cuda" in task.contracts
 
 
 def right(name: str, got: Any, want: Any) -> None:
