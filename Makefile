@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 
-.PHONY: install run test test-long lint format dev system clean
+.PHONY: install run test test-long integrity lint format dev system clean
 
 install: $(VENV)/.dev
 
@@ -37,6 +37,10 @@ test: system $(VENV)/.dev
 
 test-long: system $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
+
+# Every cheat of the catalogue, what stops it and where: on this machine's CPU, and on its GPU when there is one.
+integrity: system $(VENV)/.dev
+	PYTHONPATH=. $(BIN)/python -m benchmarks.integrity $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

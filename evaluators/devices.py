@@ -1,4 +1,4 @@
-"""Devices by name, as the option `devices` gives them: `cpu`, `cpu:3`, `cpu:0-3`."""
+"""Devices by name, as the option `devices` gives them: `cpu`, `cpu:3`, `cpu:0-3`, `cuda`, `cuda:1`."""
 
 import asyncio
 import os
@@ -10,6 +10,9 @@ from evaluators.errors import InfrastructureError, UsageError
 from evaluators.local import LocalEvaluator
 
 _CPU = re.compile(r"cpu(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?")
+
+
+_CUDA = re.compile(r"cuda(?::(?P<number>\d+))?")
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,15 @@ def parse_devices(text: str) -> tuple[Device, ...]:
 
 
 def _device(name: str) -> Device:
+    gpu = _CUDA.fullmatch(name)
+    if gpu is not None:
+        number = gpu["number"]
+        return Device(name, "cuda", lambda: LocalEvaluator(gpu=number))
     found = _CPU.fullmatch(name)
     if found is None:
-        raise UsageError(f"option devices: {name!r} names none; write cpu, cpu:3 or cpu:0-3, separated by commas")
+        raise UsageError(
+            f"option devices: {name!r} names none; write cpu, cpu:3, cpu:0-3, cuda or cuda:1, separated by commas"
+        )
     if found["first"] is None:
         return Device(name, "cpu", LocalEvaluator)
     first = int(found["first"])

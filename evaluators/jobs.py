@@ -16,7 +16,7 @@ from evaluators.evaluation import (
     WorkloadResult,
 )
 from evaluators.objective import Value
-from evaluators.protocols import CPU_ABBA
+from evaluators.protocols import PROTOCOLS
 from evaluators.solution import Solution
 from evaluators.task import Scalar, Task, Tensor
 from evaluators.worker import flags
@@ -36,23 +36,28 @@ from evaluators.worker.job import (
 )
 from evaluators.worker.status import Status
 
-_CALLED = {("cpp", "plain_c"), ("python", "dps"), ("python", "value")}
+_PYTHON = {("python", "dps"), ("python", "value")}
+_CALLED = {
+    "cpu": {("cpp", "plain_c"), *_PYTHON},
+    "cuda": {("cuda", "plain_c"), ("cuda", "torch"), ("triton", "dps"), ("triton", "value"), *_PYTHON},
+}
+"""Device -> languages with the bindings in which their programs are called there."""
 
 
 def reject_unsupported(task: Task, programs: Sequence[Solution]) -> None:
     """Raise TaskError when the task or a program is not for this evaluator."""
-    if task.device != "cpu":
-        raise TaskError(f"task {task.name}: device {task.device} cannot be measured by the CPU evaluator")
     if task.objective.name != "ratio" and task.objective.unit not in ("s", "ms", "us", "ns"):
         raise TaskError(f"task {task.name}: objective.unit {task.objective.unit!r} is neither a time nor a ratio's")
     for program in programs:
         contract = task.contracts.get(program.language)
         if contract is not None and contract.wrapper:
             continue
-        if (program.language, program.binding) not in _CALLED:
+        called = _CALLED[task.device]
+        if (program.language, program.binding) not in called:
+            device = {"cpu": "a CPU", "cuda": "a GPU"}[task.device]
             raise TaskError(
-                f"task {task.name}: the CPU evaluator cannot call {program.language} programs with binding "
-                f"{program.binding}; it can call " + ", ".join(sorted(f"{lang}/{how}" for lang, how in _CALLED))
+                f"task {task.name}: {program.language} programs with binding {program.binding} are not called on "
+                f"{device}; possible are {', '.join(sorted(f'{language}/{how}' for language, how in called))}"
             )
 
 
@@ -74,7 +79,13 @@ def _spec(task: Task) -> TaskSpec:
         inputs=tuple(_argument(name, tensor) for name, tensor in task.inputs.items()),
         outputs=tuple(_argument(name, tensor) for name, tensor in task.outputs.items()),
         cases=tuple(
-            Case(workload.name, workload.split == "held_out", dict(task.sizes(workload)), dict(workload.params))
+            Case(
+                workload.name,
+                workload.split == "held_out",
+                dict(task.sizes(workload)),
+                dict(workload.params),
+                workload.timed,
+            )
             for workload in task.workloads
         ),
         rtol=task.tolerance.rtol,
@@ -86,6 +97,7 @@ def _spec(task: Task) -> TaskSpec:
         aggregate=task.objective.aggregate,
         reference=task.reference,
         timeout_s=task.timeout_s,
+        device=task.device,
         rule=task.tolerance.rule,
         normalised=task.tolerance.normalised,
     )
@@ -114,7 +126,7 @@ def comparison(task: Task, programs: Sequence[Solution], effort: Effort, answer:
     environment = Environment(**answer["environment"])
     return Comparison(
         task=task.digest,
-        protocol=CPU_ABBA,
+        protocol=PROTOCOLS[task.device],
         evaluations=tuple(
             _evaluation(task, program, effort, result, environment)
             for program, result in zip(programs, verdict.programs, strict=True)
@@ -135,8 +147,8 @@ def _program(task: Task, solution: Solution) -> Program:
     contract = task.contracts.get(solution.language)
     if contract is not None and contract.wrapper:
         return _wrapped(task, solution, contract.wrapper)
-    if not declared and solution.language == "cpp":
-        declared = contract.flags if contract is not None and contract.flags else flags.DEFAULT
+    if not declared and solution.language in flags.DEFAULTS:
+        declared = contract.flags if contract is not None and contract.flags else flags.DEFAULTS[solution.language]
     return Program(
         digest=solution.digest,
         files=dict(solution.files),
@@ -171,7 +183,7 @@ def _evaluation(
         solution=solution.digest,
         task=task.digest,
         effort=effort,
-        protocol=CPU_ABBA,
+        protocol=PROTOCOLS[task.device],
         message=verdict.message,
         log=verdict.log,
         rule=verdict.rule,

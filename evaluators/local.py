@@ -11,7 +11,7 @@ from typing import Any
 from evaluators.errors import InfrastructureError, TaskError
 from evaluators.evaluation import Comparison, Effort, Environment, Evaluation
 from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
-from evaluators.protocols import CPU_ABBA
+from evaluators.protocols import PROTOCOLS
 from evaluators.solution import Solution
 from evaluators.task import Task
 from evaluators.worker import launch
@@ -24,20 +24,30 @@ _CLOSE_S = 10.0
 
 
 class LocalEvaluator:
-    """Judges CPU programs in confined processes of this machine, one job at a time. Use it from one event loop."""
+    """Judges programs in confined processes of this machine, one job at a time. Use it from one event loop.
+
+    One supervisor process serves the tasks of one device; a task of the other device replaces it.
+    """
 
     def __init__(
-        self, scratch: Path | None = None, *, memory_bytes: int = MEMORY_BYTES, rules_off: Sequence[str] = ()
+        self,
+        scratch: Path | None = None,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        rules_off: Sequence[str] = (),
+        gpu: str | None = None,
     ) -> None:
         """Nothing starts until the first job.
 
         Args:
             scratch: Folder for private working folders, which are removed again (default: the system's temporary
                 folder). Other users must be able to reach it, or programs keep this user's identity.
-            memory_bytes: What a program may allocate.
+            memory_bytes: What a program may allocate on the CPU.
+            gpu: The GPU for tasks with device `cuda`, as CUDA_VISIBLE_DEVICES names it (default: the first).
             rules_off: Integrity rules not to apply, for tests of the rules; every evaluation notes them.
         """
         self._scratch, self._memory_bytes, self._rules_off = scratch, memory_bytes, tuple(rules_off)
+        self._gpu, self._device = launch.first_gpu() if gpu is None else gpu, ""
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._busy = asyncio.Lock()
@@ -60,11 +70,11 @@ class LocalEvaluator:
 
     def protocol(self, task: Task) -> str:
         """Return the timing protocol."""
-        return CPU_ABBA
+        return PROTOCOLS[task.device]
 
     async def environment(self) -> Environment:
         """Return what figures measured here depend on. Raises InfrastructureError."""
-        answer = await self._ask({"op": "environment"})
+        answer = await self._ask({"op": "environment"}, self._device)
         return Environment(**answer["environment"])
 
     async def close(self) -> None:
@@ -74,12 +84,16 @@ class LocalEvaluator:
 
     async def _run(self, task: Task, programs: Sequence[Solution], effort: Effort) -> dict[str, Any]:
         reject_unsupported(task, programs)
-        return await self._ask({"op": "run", "job": job_data(task, programs, effort, self._rules_off)})
+        device = self._gpu if task.device == "cuda" else ""
+        return await self._ask({"op": "run", "job": job_data(task, programs, effort, self._rules_off)}, device)
 
-    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the supervisor's answer; a failed supervisor is replaced, at most twice."""
+    async def _ask(self, request: dict[str, Any], device: str = "") -> dict[str, Any]:
+        """Return the answer of the supervisor for `device`; a failed supervisor is replaced, at most twice."""
         problem = ""
         async with self._busy:
+            if device != self._device:
+                await self._stop()
+                self._device = device
             for _ in range(_ATTEMPTS):
                 answer = await self._ask_once(request)
                 error = answer.get("error")
@@ -114,11 +128,11 @@ class LocalEvaluator:
 
     async def _start(self) -> asyncio.subprocess.Process:
         # Files and folders in another thread: an event loop that serves others must not wait for the disk.
-        folder, environment = await asyncio.to_thread(_prepare, self._scratch)
+        folder, environment = await asyncio.to_thread(_prepare, self._scratch, self._device)
         self._folder = folder
         with (folder / "supervisor.log").open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *launch.command(folder, self._memory_bytes),
+                *launch.command(folder, self._memory_bytes, self._device),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -144,9 +158,9 @@ class LocalEvaluator:
             await asyncio.to_thread(launch.remove, folder)
 
 
-def _prepare(scratch: Path | None) -> tuple[Path, dict[str, str]]:
+def _prepare(scratch: Path | None, device: str) -> tuple[Path, dict[str, str]]:
     """Return a new folder for a supervisor and the supervisor's environment; blocks. Raises InfrastructureError."""
     try:
-        return launch.prepare(scratch, launch.own_modules())
+        return launch.prepare(scratch, launch.own_modules(), device)
     except SetupFault as error:
         raise InfrastructureError(str(error)) from error

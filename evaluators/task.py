@@ -43,6 +43,8 @@ class Workload(Record):
     """Variable axis -> size. Constant axes are the task's."""
     params: dict[Name, int | float | str | bool] = {}
     """Further arguments of the input generator (a distribution, a mask density)."""
+    timed: bool = True
+    """Whether it is timed too, or only checked."""
 
 
 class Tolerance(Record):
@@ -167,8 +169,8 @@ class Task(Record):
         names = [workload.name for workload in self.workloads]
         if len(set(names)) != len(names):
             raise ValueError("workloads: a name is used twice")
-        if not self.split("search"):
-            raise ValueError('workloads: at least one must have split = "search"')
+        if not any(workload.timed for workload in self.split("search")):
+            raise ValueError('workloads: at least one must have split = "search", and be timed')
 
     def split(self, split: Literal["search", "held_out"]) -> tuple[Workload, ...]:
         """Return the workloads of one split, in order."""

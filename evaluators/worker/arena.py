@@ -7,15 +7,18 @@ import secrets
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from evaluators.worker import syscalls
-from evaluators.worker.calls import view
 from evaluators.worker.layout import Field, Layout
-from evaluators.worker.oracle import Bytes, Example
+from evaluators.worker.memory import view
+from evaluators.worker.slots import Content
 
+Bytes = npt.NDArray[np.uint8]
 _NAN_BITS = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000, "float16": 0x7E00, "bfloat16": 0x7FC0}
 _NAN_PAYLOAD = {"float32": 0x3FFFFF, "float64": 0xFFFFFFFFFFFF, "float16": 0x1FF, "bfloat16": 0x3F}
+_NAN_BYTES = {"float8_e4m3fn": (0x7F, 0xFF), "float8_e5m2": (0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF)}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -26,12 +29,13 @@ class Arena:
         """Allocate it, guards filled."""
         self.layout, self.slots = layout, slots
         self.fd = os.memfd_create("slots", os.MFD_CLOEXEC)
-        os.ftruncate(self.fd, slots * layout.stride)
+        self.nbytes = slots * layout.stride
+        os.ftruncate(self.fd, self.nbytes)
         self._memory = mmap.mmap(self.fd, slots * layout.stride, flags=mmap.MAP_SHARED)
         self._bytes: Bytes = np.frombuffer(self._memory, dtype=np.uint8).reshape(slots, layout.stride)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self._poison = {field.name: _poison(field) for field in layout.outputs}
-        self._gaps = _gaps(layout)
+        self._poison = {field.name: poison(field) for field in layout.outputs}
+        self._gaps = gaps(layout)
         self._guard = {gap: np.frombuffer(secrets.token_bytes(gap[1] - gap[0]), dtype=np.uint8) for gap in self._gaps}
         self.reset_guards()
 
@@ -40,7 +44,7 @@ class Arena:
         for (start, end), pattern in self._guard.items():
             self._bytes[:, start:end] = pattern
 
-    def fill(self, slot: int, example: Example) -> None:
+    def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs."""
         row = self._bytes[slot]
         for field in self.layout.inputs:
@@ -57,16 +61,25 @@ class Arena:
         """Return an output's bytes, shared."""
         return self._bytes[slot, field.offset : field.offset + field.nbytes]
 
-    def sample(self, slots: list[int], offsets: list[int]) -> Bytes:
-        """Return a copy of the bytes at `offsets` of each of `slots`: [slots, offsets]."""
-        return self._bytes[np.ix_(slots, offsets)]
+    def snapshot(self, slot: int) -> dict[str, Bytes]:
+        """Return a copy of every output's bytes by name."""
+        return {field.name: self.output_bytes(slot, field).copy() for field in self.layout.outputs}
+
+    def locate(self, slots: list[int], offsets: list[int]) -> Any:
+        """Return what `sample` takes to read the bytes at `offsets` of each of `slots`."""
+        return np.ix_(slots, offsets)
+
+    def sample(self, place: Any) -> Bytes:
+        """Return a copy of the bytes at a place: [slots, offsets]."""
+        data: Bytes = self._bytes[place]
+        return data
 
     def unwritten(self, data: Bytes, field: Field) -> int:
         """Return how many elements of an output's bytes are still poison."""
         pattern = self._poison[field.name]
         return int((data.view(pattern.dtype) == pattern).sum())
 
-    def changed_input(self, slot: int, example: Example) -> str | None:
+    def changed_input(self, slot: int, example: Content) -> str | None:
         """Return the name of an input that no longer holds what was written there."""
         row = self._bytes[slot]
         for field in self.layout.inputs:
@@ -83,8 +96,10 @@ class Arena:
         os.close(self.fd)
 
 
-def same_bytes(a: Bytes, b: Bytes) -> bool:
-    """Return whether two contiguous byte arrays of equal length agree."""
+def same_bytes(a: Any, b: Any) -> bool:
+    """Return whether two contiguous byte arrays (or two tensors of bytes) of equal length agree."""
+    if isinstance(a, torch.Tensor):
+        return bool(torch.equal(a, b))
     return syscalls.equal_bytes(a.ctypes.data, b.ctypes.data, a.nbytes)
 
 
@@ -96,22 +111,26 @@ def random_output_offsets(layout: Layout, count: int) -> list[int]:
     return picked
 
 
-def _poison(field: Field) -> Any:
+def poison(field: Field) -> Any:
+    """Return a secret unsigned integer of the size of an element: a NaN with a random payload, or random bits."""
     items = field.nbytes
     for size in field.shape or ():
         items //= size
     kind = _UNSIGNED[items]
     if field.dtype in _NAN_BITS:
         return kind(_NAN_BITS[field.dtype] | secrets.randbelow(_NAN_PAYLOAD[field.dtype]) + 1)
+    if field.dtype in _NAN_BYTES:
+        return kind(secrets.choice(_NAN_BYTES[field.dtype]))
     if field.dtype == "bool":
         return kind(secrets.randbelow(254) + 2)
     return kind(secrets.randbits(8 * items))
 
 
-def _gaps(layout: Layout) -> list[tuple[int, int]]:
-    gaps, end = [], 0
+def gaps(layout: Layout) -> list[tuple[int, int]]:
+    """Return the parts of a slot that hold no argument, as offsets."""
+    found, end = [], 0
     for field in layout.fields:
-        gaps.append((end, field.offset))
+        found.append((end, field.offset))
         end = field.offset + field.nbytes
-    gaps.append((end, layout.stride))
-    return gaps
+    found.append((end, layout.stride))
+    return found

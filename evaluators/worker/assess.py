@@ -3,28 +3,25 @@
 import os
 import shutil
 import time
+from dataclasses import replace
+from pathlib import Path
 
 from evaluators.worker import rules
-from evaluators.worker.arena import Arena
+from evaluators.worker.ahead import compile_ahead
+from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built, build
-from evaluators.worker.check import check
+from evaluators.worker.build_cuda import architecture, baseline_for_gpu, build_for_gpu
+from evaluators.worker.check import Checks, check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
-from evaluators.worker.floor import is_below_floor
 from evaluators.worker.job import Job, PairVerdict, Verdict
 from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
 from evaluators.worker.pool import Pool
 from evaluators.worker.session import Session, Workshop
-from evaluators.worker.timing import Effort, Entrant, EntrantFailure, Times, examples_wanted, measure, plan_cases
-from evaluators.worker.timing_lock import held
+from evaluators.worker.timing import Entrant, EntrantFailure, Times, examples_wanted, measure, plan_cases
 from evaluators.worker.verdicts import State, objective, pairs, timed_cases, verdict
 
-EFFORTS = {
-    "search": Effort(estimates=5, most_estimates=8, wanted=0.03, seconds=2.0, windows=40),
-    "certify": Effort(estimates=7, most_estimates=14, wanted=0.015, seconds=5.0, windows=60),
-}
-_POOL_BYTES = 512 << 20
 _BASELINE = Built("", "", "", "baseline", 0.0)
 _PROBES = 3
 
@@ -32,9 +29,13 @@ _PROBES = 3
 class Assessor:
     """Answers jobs; keeps secret timing examples and rough baseline times between them."""
 
-    def __init__(self, shop: Workshop) -> None:
-        """Use the supervisor's workshop."""
-        self.shop, self.pool = shop, Pool()
+    def __init__(self, shop: Workshop, bench: Bench, capability: tuple[int, int] = (0, 0)) -> None:
+        """Use the supervisor's workshop and its device; `capability` is a GPU's."""
+        self.shop, self.bench, self.pool = shop, bench, Pool(bench.limits.pool_bytes)
+        self.capability, self.arch = capability, architecture(capability)
+        self.baseline = _BASELINE
+        if bench.device == "cuda":
+            self.baseline = baseline_for_gpu(shop.new_folder("baseline"), self.arch)
         self.baseline_ns: dict[tuple[str, str], int] = {}
 
     def run(self, job: Job) -> Verdict:
@@ -52,9 +53,11 @@ class _Run:
 
     def __init__(self, assessor: Assessor, job: Job, folder: str) -> None:
         self._assessor, self._shop, self._job, self._folder = assessor, assessor.shop, job, folder
-        self._task, self._off = job.task, set(job.rules_off)
+        self._task, self._off, self._bench = job.task, set(job.rules_off), assessor.bench
         self._oracle = Oracle(job.task)
-        self._cases = [case for case in job.task.cases if not case.held_out]
+        self._checks = Checks(self._shop, self._bench, self._task, self._oracle, self._off)
+        self._checked_cases = [case for case in job.task.cases if not case.held_out]
+        self._cases = [case for case in self._checked_cases if case.timed]
         self._states = [State(program) for program in job.programs]
 
     def verdict(self) -> Verdict:
@@ -62,19 +65,40 @@ class _Run:
         for number, state in enumerate(self._states):
             started = time.monotonic()
             try:
-                with held(alone=False):
-                    self._build_and_check(state, number)
+                with self._bench.building():
+                    self._build(state, number)
+                with self._bench.checking():
+                    self._check(state)
             except CandidateFailure as failure:
                 state.failure = failure
             state.wall_s = time.monotonic() - started
         found = () if self._job.effort == "check" else self._time()
         return Verdict(tuple(verdict(state, self._off) for state in self._states), found)
 
-    def _build_and_check(self, state: State, number: int) -> None:
+    def _build(self, state: State, number: int) -> None:
         place = self._shop.new_folder(f"{self._folder}/{number}")
-        state.built = build(state.program, self._shop.forge, place)
+        if self._bench.device == "cuda":
+            state.built = build_for_gpu(state.program, self._shop.forge, place, self._assessor.arch)
+            if state.program.language == "triton":
+                self._compile_ahead(state, state.built, place)
+        else:
+            state.built = build(state.program, self._shop.forge, place)
         state.tier = "built"
-        state.checked = check(self._shop, self._task, self._oracle, state.built, self._cases, self._off)
+
+    def _compile_ahead(self, state: State, built: Built, place: Path) -> None:
+        started = time.monotonic()
+        cases = self._checked_cases
+        note = compile_ahead(self._shop.forge, self._task, built, cases, self._assessor.capability, place)
+        state.notes.append(note)
+        state.built = replace(built, seconds=built.seconds + time.monotonic() - started)
+
+    def _check(self, state: State) -> None:
+        if state.built is None:
+            return
+        started = time.monotonic()
+        state.checked = check(self._checks, state.built, self._checked_cases)
+        if self._bench.device == "cuda":
+            state.device_s = time.monotonic() - started - state.checked.started_s
         state.cases = state.checked.verdicts
         if state.checked.failure is not None:
             raise state.checked.failure
@@ -87,7 +111,7 @@ class _Run:
         cases = [case for case in self._task.cases if case.held_out]
         if not cases:
             return
-        failure = check(self._shop, self._task, self._oracle, built, cases, self._off).failure
+        failure = check(self._checks, built, cases).failure
         if failure is not None:
             raise CandidateFailure(failure.status, "failed on a held-out workload", rule=failure.rule)
 
@@ -113,22 +137,23 @@ class _Run:
             return pairs(self._task, self._states, running, times)
 
     def _measure(self, states: list[State]) -> Times:
-        effort = EFFORTS[self._job.effort]
-        entrants = [Entrant(_BASELINE, self._baseline_ns(), [])]
+        effort = self._bench.efforts[self._job.effort]
+        entrants = [Entrant(self._assessor.baseline, self._baseline_ns(), [])]
         for state in states:
             if state.built is not None and state.checked is not None:
-                entrants.append(Entrant(state.built, state.checked.call_ns, []))
+                took = zip(self._checked_cases, state.checked.call_ns, strict=True)
+                entrants.append(Entrant(state.built, [ns for case, ns in took if case.timed], []))
         examples = self._examples(entrants, effort)
         for entrant in entrants:
             entrant.examples = examples
-        with held(alone=True):
-            return measure(self._shop, self._task, self._cases, entrants, effort, self._off)
+        with self._bench.timing():
+            return measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
 
     def _examples(self, entrants: list[Entrant], effort: Effort) -> list[list[Example]]:
-        plans = plan_cases(self._task, entrants, self._cases, effort)
+        plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
         examples = []
         for case, plan in zip(self._cases, plans, strict=True):
-            affordable = max(2, _POOL_BYTES // len(self._cases) // lay_out(self._task, case).stride)
+            affordable = max(2, self._bench.limits.pool_bytes // len(self._cases) // lay_out(self._task, case).stride)
             count = min(affordable, examples_wanted(plan))
             fresh = self._job.effort == "certify"
             examples.append(self._assessor.pool.examples(self._task, self._oracle, case, count, fresh=fresh))
@@ -142,14 +167,14 @@ class _Run:
         known = self._assessor.baseline_ns
         keys = [(self._task.digest, case.name) for case in self._cases]
         if any(key not in known for key in keys):
-            with held(alone=False):
+            with self._bench.checking():
                 known.update(zip(keys, self._probe_baseline(), strict=True))
         return [known[key] for key in keys]
 
     def _probe_baseline(self) -> list[int]:
-        arenas = [Arena(lay_out(self._task, case), 1) for case in self._cases]
+        arenas = [self._bench.slots(lay_out(self._task, case), 1) for case in self._cases]
         held_bytes = sum(arena.layout.stride for arena in arenas)
-        session = Session(self._shop, self._task, _BASELINE, held_bytes)
+        session = Session(self._shop, self._task, self._assessor.baseline, held_bytes)
         took = []
         try:
             session.load()
@@ -157,7 +182,8 @@ class _Run:
                 example = self._oracle.example(case)
                 arena.fill(0, example)
                 session.set_up(index, case, arena)
-                took.append(min(session.call(index, [0]).cpu_ns for _ in range(_PROBES)))
+                empty = session.empty_ns(index, 1) if self._bench.answer_is_final else 0
+                took.append(max(1, min(session.call(index, [0]).cpu_ns for _ in range(_PROBES)) - empty))
                 session.collect(copy=True)
                 outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
                 judge(self._task, arena, outputs, example)
@@ -170,7 +196,7 @@ class _Run:
         return took
 
     def _conclude(self, state: State, place: int, times: Times, device_s: float) -> None:
-        state.device_s = device_s
+        state.device_s += device_s
         try:
             self._check_floor(times, place)
             self._check_descriptors(times, place)
@@ -180,7 +206,7 @@ class _Run:
         state.tier = "timed"
         if self._job.effort == "certify":
             state.tier = "certified"
-            state.notes.append("all-core: not measured (the protocol times one thread)")
+            state.notes += self._bench.remarks()
         state.cases = timed_cases(state.cases, self._cases, times, place)
         state.objective = objective(self._task, times, place)
 
@@ -189,8 +215,8 @@ class _Run:
             floor = self._oracle.floor(case)
             if floor is None or rules.FLOOR in self._off:
                 continue
-            took = min(estimate[place][index] for estimate in times.cpu_ns)
-            least = is_below_floor(took, *floor)
+            took = min(estimate[place][index] for estimate in times.call_ns)
+            least = self._bench.impossible(took, *floor)
             if least is not None:
                 message = f"{case.name}: {took / 1e3:.1f} us is below the physical floor of {least / 1e3:.1f} us"
                 raise integrity(rules.FLOOR, message)

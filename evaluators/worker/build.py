@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -36,6 +36,10 @@ class Built:
     binding: str
     seconds: float
     log: str = ""
+    cache: str = ""
+    """Folder for what compilers keep at run time, of this program alone; empty: none."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Environment that the program's processes need."""
 
 
 def compiler() -> str:
@@ -56,20 +60,26 @@ def compiler_version() -> str:
     return run.stdout.split("\n")[0].strip()
 
 
+def write_source(program: Program, folder: Path) -> Path:
+    """Write the program's files below `folder` (new, private) and return where they are. Raises CandidateFailure."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name, text in program.files.items():
+        (source / name).write_text(text)
+    bad = flag_rules.refused(program.flags, program.language)
+    if bad:
+        raise CandidateFailure(Status.BUILD_ERROR, f"compiler flag {bad[0]} is not allowed")
+    return source
+
+
 def build(program: Program, forge: Forge, folder: Path) -> Built:
     """Write the program's files below `folder` (new, private) and compile them where its language needs it.
 
     Raises CandidateFailure (build_error) with the compiler's first errors, SetupFault without a compiler.
     """
-    source = folder / "source"
-    source.mkdir(parents=True)
-    for name, text in program.files.items():
-        (source / name).write_text(text)
+    source = write_source(program, folder)
     if program.language != "cpp":
         return Built(str(source / program.main_file), str(source), program.entry_point, program.binding, 0.0)
-    bad = flag_rules.refused(program.flags)
-    if bad:
-        raise CandidateFailure(Status.BUILD_ERROR, f"compiler flag {bad[0]} is not allowed")
     output = folder / "output"
     output.mkdir()
     give_away(output)
@@ -95,31 +105,50 @@ def _compile(program: Program, forge: Forge, source: Path, output: Path) -> str:
     files = [str(source / name) for name in program.files if name.endswith(_SOURCES)]
     argv = [path, *program.flags, "-shared", "-fPIC", "-o", str(library), *files]
     readable = (str(source), str(Path(path).resolve().parent.parent), sys.prefix)
-    plan = Plan(str(output), readable, True, _MEMORY_BYTES, BUILD_S, _FILE_BYTES, _PROCESSES)
-    child = forge.start(plan, _OUTPUT_BYTES, argv)
+    code, log = run_compiler(forge, argv, source, output, readable, BUILD_S)
+    if code != 0 or not library.is_file():
+        raise CandidateFailure(Status.BUILD_ERROR, first_error(log, code, source), log=trim(log, source))
+    return trim(log, source)
+
+
+def run_compiler(
+    forge: Forge,
+    argv: list[str],
+    source: Path,
+    output: Path,
+    readable: tuple[str, ...],
+    limit_s: int,
+    variables: dict[str, str] | None = None,
+) -> tuple[int, str]:
+    """Run a compiler confined: it writes to `output` alone. Return its exit code and what it printed.
+
+    Raises CandidateFailure (build_error) when it does not end in `limit_s` or is killed, HarnessFault without disk.
+    """
+    plan = Plan(str(output), readable, True, _MEMORY_BYTES, limit_s, _FILE_BYTES, _PROCESSES)
+    child = forge.start(plan, _OUTPUT_BYTES, argv, variables)
     try:
-        code = child.wait_exit(time.monotonic() + BUILD_S)
+        code = child.wait_exit(time.monotonic() + limit_s)
         log = child.output()
     except CandidateFailure as failure:
-        message = f"compiling took more than {BUILD_S} s" if failure.status is Status.TIMEOUT else failure.message
-        raise CandidateFailure(Status.BUILD_ERROR, message, log=_trim(failure.log, source)) from failure
+        message = f"compiling took more than {limit_s} s" if failure.status is Status.TIMEOUT else failure.message
+        raise CandidateFailure(Status.BUILD_ERROR, message, log=trim(failure.log, source)) from failure
     finally:
         child.end()
     if "No space left on device" in log:
         raise HarnessFault("the compiler ran out of disk space in the scratch folder")
-    if code != 0 or not library.is_file():
-        raise CandidateFailure(Status.BUILD_ERROR, _first_error(log, code, source), log=_trim(log, source))
-    return _trim(log, source)
+    return code, log
 
 
-def _first_error(log: str, code: int, source: Path) -> str:
+def first_error(log: str, code: int, source: Path) -> str:
+    """Return the first error of a compiler's output."""
     for line in log.split("\n"):
         if re.search(r"\b(error|undefined reference)\b", line):
             return line.replace(f"{source}/", "")[:500]
     return f"the compiler ended with code {code}"
 
 
-def _trim(log: str, source: Path, lines: int = 40) -> str:
+def trim(log: str, source: Path, lines: int = 40) -> str:
+    """Return the head of a compiler's output, without the folder's name."""
     kept = log.replace(f"{source}/", "").strip().split("\n")
     if len(kept) > lines:
         kept = [*kept[:lines], f"... {len(kept) - lines} more lines"]

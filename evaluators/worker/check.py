@@ -1,16 +1,19 @@
 """The correctness check of one program: two calls per case on one address, with new secret inputs each time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from evaluators.worker import descendants, rules
-from evaluators.worker.arena import Arena, random_output_offsets
+from evaluators.worker import rules
+from evaluators.worker.arena import random_output_offsets
+from evaluators.worker.bench import Bench
 from evaluators.worker.build import Built
 from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.job import Case, CaseVerdict, TaskSpec
 from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
-from evaluators.worker.oracle import Bytes, Example, Oracle
+from evaluators.worker.oracle import Example, Oracle
 from evaluators.worker.session import Session, Workshop
+from evaluators.worker.slots import Bytes, Slots
 from evaluators.worker.status import Status
 
 _SAMPLES = 64
@@ -25,6 +28,8 @@ class Checked:
     """Shortest processor time of one call, per case that was called."""
     failure: CandidateFailure | None = None
     failed_case: str = ""
+    started_s: float = 0.0
+    """How long the device's context took to start."""
 
 
 @dataclass
@@ -32,59 +37,138 @@ class _Taken:
     """One answered call: its outputs as they were at the answer."""
 
     case: Case
-    arena: Arena
+    arena: Slots
     example: Example
     outputs: dict[str, Bytes]
     problem: CandidateFailure | None
-    offsets: list[int]
+    place: Any
     sample: Bytes
 
 
-def check(shop: Workshop, task: TaskSpec, oracle: Oracle, built: Built, cases: list[Case], off: set[str]) -> Checked:
-    """Run the check of `built` on `cases`; the rules in `off` are not applied. Raises TaskFault."""
-    layouts = [lay_out(task, case) for case in cases]
-    session = Session(shop, task, built, sum(layout.stride for layout in layouts))
-    checked, taken, arenas = Checked(), list[_Taken](), list[Arena]()
+@dataclass(frozen=True)
+class Checks:
+    """What every check of one task needs."""
+
+    shop: Workshop
+    bench: Bench
+    task: TaskSpec
+    oracle: Oracle
+    off: set[str]
+    """Rules that are not applied."""
+
+
+def check(checks: Checks, built: Built, cases: list[Case]) -> Checked:
+    """Run the check of `built` on `cases`. Raises TaskFault.
+
+    Each case is judged when it has been called, from copies of its outputs; the first that is wrong ends the check.
+    """
+    layouts = [lay_out(checks.task, case) for case in cases]
+    session = Session(checks.shop, checks.task, built, sum(layout.stride for layout in layouts))
+    checked, arenas, answered = Checked(), list[Slots](), list[_Taken]()
     running = ""
     try:
         session.load()
+        checked.started_s = session.started_s
         for index, case in enumerate(cases):
             running = case.name
-            arenas.append(Arena(layouts[index], 1))
+            arenas.append(checks.bench.slots(layouts[index], 1))
             session.set_up(index, case, arenas[-1])
-            checked.call_ns.append(_call_twice(session, oracle, index, case, arenas[-1], taken))
+            _check_case(session, checks, index, case, arenas[-1], checked, answered)
         running = ""
-        _hygiene(session, off)
+        _hygiene(session, checks.bench, checks.off)
+    except _Wrong as wrong:
+        checked.failure, checked.failed_case = _integrity_first(session, checks, wrong.failure), running
     except CandidateFailure as failure:
         checked.failure, checked.failed_case = failure, running
     finally:
         session.end()
-    _judge_all(task, checked, taken, off)
+    if checked.failure is None:
+        _still_the_same(checked, answered, checks.off)
+    if checked.failure is not None and checked.failed_case:
+        end = checked.failure
+        checked.verdicts = [verdict for verdict in checked.verdicts if verdict.case != checked.failed_case]
+        checked.verdicts.append(CaseVerdict(checked.failed_case, end.status, end.message))
     for arena in arenas:
         arena.close()
     return checked
 
 
-def _call_twice(session: Session, oracle: Oracle, index: int, case: Case, arena: Arena, taken: list[_Taken]) -> int:
+class _Wrong(Exception):
+    """An answered call was wrong."""
+
+    def __init__(self, failure: CandidateFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def _check_case(
+    session: Session,
+    checks: Checks,
+    index: int,
+    case: Case,
+    arena: Slots,
+    checked: Checked,
+    answered: list[_Taken],
+) -> None:
+    """Call twice, then judge both; what was answered wrongly comes before what stopped a later call."""
+    taken: list[_Taken] = []
+    try:
+        checked.call_ns.append(_call_twice(session, checks, index, case, arena, taken))
+    except CandidateFailure as failure:
+        if failure.status is not Status.INTEGRITY:
+            _judge(checks, taken)
+        raise
+    worst = _judge(checks, taken)
+    checked.verdicts.append(CaseVerdict(case.name, Status.PASSED, worst_error=worst))
+    answered[:] = [replace(taken[-1], outputs={})]
+
+
+def _judge(checks: Checks, taken: list[_Taken]) -> float:
+    """Return the worst error of answered calls. Raises _Wrong."""
+    worst = 0.0
+    for call in taken:
+        try:
+            if call.problem is not None:
+                raise call.problem
+            worst = max(worst, judge(checks.task, call.arena, call.outputs, call.example))
+        except CandidateFailure as failure:
+            raise _Wrong(failure) from failure
+    return worst
+
+
+def _integrity_first(session: Session, checks: Checks, failure: CandidateFailure) -> CandidateFailure:
+    """Return the rule that a program with wrong outputs has broken besides, if it has, else what it got wrong."""
+    try:
+        _hygiene(session, checks.bench, checks.off)
+    except CandidateFailure as broken:
+        return broken if broken.status is Status.INTEGRITY else failure
+    return failure
+
+
+def _call_twice(session: Session, checks: Checks, index: int, case: Case, arena: Slots, taken: list[_Taken]) -> int:
     fastest = 0
     for _ in range(2):
-        example = oracle.example(case)
+        example = checks.oracle.example(case)
         arena.fill(0, example)
+        checks.bench.rest()
         session.prepare(index)
+        empty = session.empty_ns(index, 1) if checks.bench.answer_is_final else 0
         window = session.call(index, [0])
+        checks.bench.rest()
         session.collect(copy=session.returns)
         taken.append(_take(case, arena, example))
-        fastest = window.cpu_ns if fastest == 0 else min(fastest, window.cpu_ns)
+        took = max(1, window.cpu_ns - empty)
+        fastest = took if fastest == 0 else min(fastest, took)
     return fastest
 
 
-def _take(case: Case, arena: Arena, example: Example) -> _Taken:
-    offsets = random_output_offsets(arena.layout, _SAMPLES)
-    outputs = {output.name: arena.output_bytes(0, output).copy() for output in arena.layout.outputs}
-    return _Taken(case, arena, example, outputs, _trespass(arena, example), offsets, arena.sample([0], offsets))
+def _take(case: Case, arena: Slots, example: Example) -> _Taken:
+    place = arena.locate([0], random_output_offsets(arena.layout, _SAMPLES))
+    outputs = arena.snapshot(0)
+    return _Taken(case, arena, example, outputs, _trespass(arena, example), place, arena.sample(place))
 
 
-def _trespass(arena: Arena, example: Example) -> CandidateFailure | None:
+def _trespass(arena: Slots, example: Example) -> CandidateFailure | None:
     changed = arena.changed_input(0, example)
     if changed is not None:
         return CandidateFailure(Status.MUTATED_INPUT, f"the program wrote to its input {changed}")
@@ -94,7 +178,7 @@ def _trespass(arena: Arena, example: Example) -> CandidateFailure | None:
     return None
 
 
-def _hygiene(session: Session, off: set[str]) -> None:
+def _hygiene(session: Session, bench: Bench, off: set[str]) -> None:
     patched = session.patched()
     if patched and rules.PATCHED not in off:
         message = f"the program replaced {', '.join(patched)}"
@@ -103,34 +187,17 @@ def _hygiene(session: Session, off: set[str]) -> None:
     if others and rules.CHILDREN not in off:
         message = f"{others} more processes were running after the last call"
         raise integrity(rules.CHILDREN, message)
-    threads = descendants.threads(session.child.pid)
-    if threads > 1 and rules.THREADS not in off:
-        message = f"{threads - 1} more threads were running after the last call"
+    threads = bench.further_threads(session)
+    if threads and rules.THREADS not in off:
+        message = f"{threads} more threads were running after the last call"
         raise integrity(rules.THREADS, message)
 
 
-def _judge_all(task: TaskSpec, checked: Checked, taken: list[_Taken], off: set[str]) -> None:
-    """Judge the answered calls in order; what they got wrong comes before what stopped the run later."""
-    worst: dict[str, float] = {}
-    for call in taken:
-        try:
-            if call.problem is not None:
-                raise call.problem
-            error = judge(task, call.arena, call.outputs, call.example)
-            worst[call.case.name] = max(error, worst.get(call.case.name, 0.0))
-        except CandidateFailure as failure:
-            if checked.failure is None or checked.failure.status is not Status.INTEGRITY:
-                checked.failure, checked.failed_case = failure, call.case.name
-            break
-    if checked.failure is None and taken and rules.DEFERRED not in off:
-        last = taken[-1]
-        if (last.arena.sample([0], last.offsets) != last.sample).any():
-            message = "an output changed after its call had been answered"
-            checked.failure = integrity(rules.DEFERRED, message)
-            checked.failed_case = last.case.name
-    for name, error in worst.items():
-        if name != checked.failed_case:
-            checked.verdicts.append(CaseVerdict(name, Status.PASSED, worst_error=error))
-    end = checked.failure
-    if end is not None and checked.failed_case:
-        checked.verdicts.append(CaseVerdict(checked.failed_case, end.status, end.message))
+def _still_the_same(checked: Checked, answered: list[_Taken], off: set[str]) -> None:
+    """See whether the outputs of the last call are still what they were when it was answered."""
+    if not answered or rules.DEFERRED in off:
+        return
+    last = answered[-1]
+    if (last.arena.sample(last.place) != last.sample).any():
+        checked.failure = integrity(rules.DEFERRED, "an output changed after its call had been answered")
+        checked.failed_case = last.case.name

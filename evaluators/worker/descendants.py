@@ -55,6 +55,18 @@ def threads(pid: int) -> int:
         return 0
 
 
+def thread_names(pid: int) -> dict[int, str]:
+    """Return the names of a process' threads by their identity, none when it is gone."""
+    names = {}
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/comm") as file:
+                names[int(tid)] = file.read().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return names
+    return names
+
+
 def descriptors(pid: int) -> int | None:
     """Return how many files a process holds open, None when we may not look."""
     try:

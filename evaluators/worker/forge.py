@@ -21,14 +21,20 @@ from evaluators.worker.sandbox import Plan
 RUNNER_MODULES = (
     "__init__",
     "calls",
+    "cuda",
+    "cuda_errors",
     "descendants",
+    "device_view",
+    "dtypes",
     "failure",
     "job",
     "landlock",
     "layout",
     "loading",
+    "memory",
     "rules",
     "runner",
+    "runner_cuda",
     "sandbox",
     "script",
     "seccomp",
@@ -48,8 +54,12 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 class Forge:
     """One zygote. Every method raises HarnessFault when it is broken; then only `close` is of use."""
 
-    def __init__(self, folder: Path) -> None:
-        """Start a zygote that sees only the runner's modules, copied below `folder`."""
+    def __init__(self, folder: Path, device: str = "") -> None:
+        """Start a zygote that sees only the runner's modules, copied below `folder`.
+
+        `device`: the GPU that programs may see, as CUDA_VISIBLE_DEVICES names it; empty: none.
+        """
+        self._device = device
         self._own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = folder / "zygote.log"
         self._exits: dict[int, int] = {}
@@ -69,7 +79,10 @@ class Forge:
             environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-P", "-m", "evaluators.worker.zygote", str(theirs.fileno()), str(os.getpid())],
+                [
+                    *(sys.executable, "-S", "-P", "-m", "evaluators.worker.zygote"),
+                    *(str(theirs.fileno()), str(os.getpid()), "torch,triton" if device else "torch"),
+                ],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -88,15 +101,27 @@ class Forge:
         ready = self._receive(_START_S)
         self.namespaces, self.user_namespace = ready["namespaces"], ready["user_namespace"]
 
-    def start(self, plan: Plan, output_bytes: int, argv: list[str] | None = None, *, script: bool = False) -> Child:
-        """Return a new confined process: a runner, the program `argv`, or with `script` one for a single driver."""
+    def start(
+        self,
+        plan: Plan,
+        output_bytes: int,
+        argv: list[str] | None = None,
+        variables: dict[str, str] | None = None,
+        *,
+        script: bool = False,
+    ) -> Child:
+        """Return a new confined process: a runner, the program `argv`, or with `script` one for a single driver.
+
+        `variables` join its environment.
+        """
         self._last += 1
         self._drain()
         control, theirs = wire.pair()
         lifeline, their_lifeline = wire.pair()
         output, their_output = os.pipe()
         environment = {key: self._environment[key] for key in (*ONE_THREAD, "PATH", "LC_ALL")}
-        environment |= {"HOME": plan.work, "TMPDIR": plan.work}
+        environment |= {"HOME": plan.work, "TMPDIR": plan.work, **(variables or {})}
+        environment["CUDA_VISIBLE_DEVICES"] = self._device if plan.gpu else ""
         request = {
             "id": self._last,
             "mode": "script" if script else "runner" if argv is None else "exec",

@@ -28,6 +28,7 @@ class Case:
     held_out: bool
     axes: dict[str, int]
     params: dict[str, Any]
+    timed: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class TaskSpec:
     """How atol and rtol go together; see `evaluators.task.Tolerance`."""
     normalised: float | None = None
     """Largest RMS of the error as a share of the expected values' standard deviation; None: not looked at."""
+    device: str = "cpu"
+    """`cpu` or `cuda`: where the arguments are."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 from evaluators.worker.job import Argument, Case, TaskSpec
 
 GUARD_BYTES = 256
-_ALIGNMENT = 64
+_ALIGNMENT = {"cpu": 64, "cuda": 512}
+"""That of torch's own allocators."""
 ITEM_BYTES = {
     "float32": 4,
     "float64": 8,
@@ -61,16 +62,16 @@ class Layout:
 
 def lay_out(task: TaskSpec, case: Case) -> Layout:
     """Return where the arguments of `case` lie."""
-    fields, offset = [], 0
+    fields, offset, alignment = [], 0, _ALIGNMENT[task.device]
     for index, (argument, output) in enumerate(
         [(argument, False) for argument in task.inputs] + [(argument, True) for argument in task.outputs]
     ):
-        offset = _align(offset + GUARD_BYTES + _ALIGNMENT * (index % 7))
+        offset = _align(offset + GUARD_BYTES + alignment * (index % 7), alignment)
         shape = _shape(argument, case)
         nbytes = _count(shape) * ITEM_BYTES[argument.dtype]
         fields.append(Field(argument.name, argument.dtype, shape, offset, nbytes, output))
         offset += nbytes
-    return Layout(tuple(fields), _align(offset + GUARD_BYTES))
+    return Layout(tuple(fields), _align(offset + GUARD_BYTES, alignment))
 
 
 def decode_layout(data: dict[str, Any]) -> Layout:
@@ -93,5 +94,5 @@ def _count(shape: tuple[int, ...] | None) -> int:
     return count
 
 
-def _align(offset: int) -> int:
-    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+def _align(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from evaluators.worker.cuda_errors import status_of
 from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.source import load_source
 from evaluators.worker.status import Status
@@ -27,6 +28,13 @@ _WATCHED: tuple[tuple[Any, str], ...] = (
     (torch, "empty"),
     (torch, "empty_like"),
     (torch, "randn"),
+    (torch.cuda, "synchronize"),
+    (torch.cuda, "current_stream"),
+    (torch.cuda.Event, "elapsed_time"),
+    (torch.cuda.Event, "record"),
+    (torch.cuda.Event, "synchronize"),
+    (torch.cuda, "Event"),
+    (torch.cuda, "Stream"),
     (torch, "allclose"),
     (torch, "equal"),
     (torch, "frombuffer"),
@@ -84,8 +92,10 @@ def describe(error: BaseException) -> dict[str, Any]:
         return {"status": error.status, "message": error.message, "rule": error.rule, "log": error.log}
     text = f"{type(error).__name__}: {error}"
     memory = isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY_WORDS)
-    status = Status.OUT_OF_MEMORY if memory else Status.RUNTIME_ERROR
-    return {"status": status, "message": text[:500], "rule": None, "log": _frames(error)}
+    status = Status.OUT_OF_MEMORY if memory else status_of(text) or Status.RUNTIME_ERROR
+    # What torch says of a full GPU goes on for ten lines, about options of its own.
+    message = text.split(". ")[0][:500] if "CUDA out of memory" in text else text[:500]
+    return {"status": status, "message": message, "rule": None, "log": _frames(error)}
 
 
 def _frames(error: BaseException) -> str:
@@ -112,6 +122,13 @@ def _load_library(path: str, entry_point: str) -> Callable[..., Any]:
     return function
 
 
+def last_error(path: str) -> Callable[[], bytes | None]:
+    """Return the function, built into every plain C program for a GPU, that names and clears its runtime's error."""
+    function = ctypes.CDLL(path)["ksearch_last_error"]
+    function.restype = ctypes.c_char_p
+    return function
+
+
 def _load_module(path: str, entry_point: str) -> Callable[..., Any]:
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location("candidate", path)
@@ -123,7 +140,7 @@ def _load_module(path: str, entry_point: str) -> Callable[..., Any]:
         spec.loader.exec_module(module)
     except BaseException as error:
         failure = describe(error)
-        status = Status.OUT_OF_MEMORY if failure["status"] == Status.OUT_OF_MEMORY else Status.IMPORT_ERROR
+        status = failure["status"] if failure["status"] != Status.RUNTIME_ERROR else Status.IMPORT_ERROR
         raise CandidateFailure(status, failure["message"], log=failure["log"]) from error
     function = vars(module).get(entry_point)
     if not callable(function):

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from evaluators.worker.calls import DTYPES
+from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.failure import TaskFault
 from evaluators.worker.job import Argument, Case, TaskSpec
+from evaluators.worker.slots import Bytes
 from evaluators.worker.source import load_source
 
-Bytes = npt.NDArray[np.uint8]
 _SCALAR_TYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64}
 
 
@@ -53,6 +52,7 @@ class Oracle:
         with _blame(self._task, f"inputs() for {case.name}", self._task.timeout_s):
             made = self._inputs(dict(case.axes), dict(case.params), seed)
         values = self._named(made, self._task.inputs, "inputs()")
+        values = {name: self._placed(value) for name, value in values.items()}
         inputs = {argument.name: self._bytes(values[argument.name], argument, case) for argument in self._task.inputs}
         with _blame(self._task, f"reference() for {case.name}", self._task.timeout_s), torch.no_grad():
             answer = self._reference(**values)
@@ -62,7 +62,7 @@ class Oracle:
         outputs = self._named(answer, self._task.outputs, "reference()")
         for argument in self._task.outputs:
             self._check(outputs[argument.name], argument, case, "reference()")
-        expected = {name: tensor.detach().clone() for name, tensor in outputs.items()}
+        expected = {name: self._placed(tensor.detach()).clone() for name, tensor in outputs.items()}
         return Example(inputs, expected)
 
     def floor(self, case: Case) -> tuple[int, int] | None:
@@ -86,11 +86,17 @@ class Oracle:
             raise TaskFault(f"task {self._task.name}: {what} gave {got}, the task declares {sorted(names)}")
         return {name: values[name] for name in names}
 
+    def _placed(self, value: Any) -> Any:
+        """Return a tensor where the task's arguments are: the generator and the reference may make it anywhere."""
+        return value.to(self._task.device) if isinstance(value, torch.Tensor) else value
+
     def _bytes(self, value: Any, argument: Argument, case: Case) -> Bytes:
         if argument.shape is None:
-            return np.array([value], dtype=_SCALAR_TYPES[argument.dtype]).view(np.uint8)
+            item = np.array([value], dtype=_SCALAR_TYPES[argument.dtype]).view(np.uint8)
+            return item if self._task.device == "cpu" else torch.from_numpy(item).to(self._task.device)
         self._check(value, argument, case, "inputs()")
-        return tensor_bytes(value).copy()
+        data: torch.Tensor = value.detach().contiguous().view(-1).view(torch.uint8)
+        return data.numpy().copy() if self._task.device == "cpu" else data.clone()
 
     def _check(self, value: Any, argument: Argument, case: Case, what: str) -> None:
         shape = tuple(case.axes[axis] for axis in argument.shape or ())
@@ -98,13 +104,6 @@ class Oracle:
             got = f"{value.dtype} {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
             wanted = f"{DTYPES[argument.dtype]} {list(shape)}"
             raise TaskFault(f"task {self._task.name}: {what} gave {argument.name} as {got}, declared is {wanted}")
-
-
-def tensor_bytes(tensor: torch.Tensor) -> Bytes:
-    """Return a tensor's elements as bytes (shared with it when it is contiguous)."""
-    flat = tensor.detach().contiguous().view(-1).view(torch.uint8)
-    data: Bytes = flat.numpy()
-    return data
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example, Oracle
 
-_MEMORY_BYTES = 768 << 20
 _SECONDS = 0.6
 _LEAST = 2
 
@@ -14,7 +13,9 @@ _LEAST = 2
 class Pool:
     """Examples by task and case; the oldest cases are dropped when they take too much memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, nbytes: int) -> None:
+        """Keep about `nbytes` of the device's memory, half as much again while new ones are made."""
+        self._most = nbytes * 3 // 2
         self._kept: OrderedDict[tuple[str, str], list[Example]] = OrderedDict()
 
     def examples(self, task: TaskSpec, oracle: Oracle, case: Case, count: int, *, fresh: bool) -> list[Example]:
@@ -32,7 +33,7 @@ class Pool:
         return kept[:count] if len(kept) > count else kept
 
     def _trim(self, keep: tuple[str, str]) -> None:
-        while len(self._kept) > 1 and self._held() > _MEMORY_BYTES:
+        while len(self._kept) > 1 and self._held() > self._most:
             oldest = next(key for key in self._kept if key != keep)
             del self._kept[oldest]
 

@@ -1,14 +1,18 @@
 """Watches over the timed calls of one program on one case: what each slot holds, and whether all of it was right."""
 
 import secrets
+from dataclasses import replace
+from typing import Any
 
 from evaluators.worker import rules
-from evaluators.worker.arena import Arena, random_output_offsets, same_bytes
+from evaluators.worker.arena import random_output_offsets, same_bytes
+from evaluators.worker.bench import Bench
 from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.job import TaskSpec
 from evaluators.worker.judge import judge
-from evaluators.worker.oracle import Bytes, Example
+from evaluators.worker.oracle import Example
 from evaluators.worker.session import Window
+from evaluators.worker.slots import Bytes, Slots
 from evaluators.worker.status import Status
 
 _SAMPLES = 32
@@ -29,7 +33,7 @@ class Proof:
     """Deals slots in secret order, each once before any is dealt again; verifies what was written into them."""
 
     def __init__(
-        self, task: TaskSpec, arena: Arena, examples: list[Example], proven: Proven, trusted: bool, off: set[str]
+        self, task: TaskSpec, arena: Slots, examples: list[Example], proven: Proven, trusted: bool, off: set[str]
     ) -> None:
         """Watch `arena`, whose slots are filled from `examples`; `trusted`: nothing is judged.
 
@@ -40,11 +44,13 @@ class Proof:
         self._holds: dict[int, Example] = {}
         self._unseen: list[Example] = []
         self._free: list[int] = []
-        self._samples: list[tuple[list[int], list[int], Bytes]] = []
+        self._samples: list[tuple[Any, Bytes]] = []
+        self._place: Any = None
         self._used: list[int] = []
         self._windows: list[Window] = []
         self._collected_ns = 0
         self._calls = 0
+        self._final = False
         self.refilled = False
 
     def fill(self) -> None:
@@ -63,22 +69,32 @@ class Proof:
         if self.refilled:
             self.fill()
         dealt, self._free = self._free[:count], self._free[count:]
+        self._place = self._arena.locate(dealt, random_output_offsets(self._arena.layout, _SAMPLES))
         return dealt
 
-    def take(self, slots: list[int], window: Window, collected_ns: int, threads: int) -> None:
-        """Note an answered window. Raises CandidateFailure for what can be seen at once."""
-        if self._trusted:
-            self._windows.append(window)
-            self._read(slots)
-            return
-        offsets = random_output_offsets(self._arena.layout, _SAMPLES)
-        self._samples.append((slots, offsets, self._arena.sample(slots, offsets)))
-        self._used += slots
+    def answered(self, window: Window, bench: Bench, busy_before_ns: int) -> None:
+        """Note an answered window. Where the answer means that all is done (a GPU), what is there now must stay.
+
+        `busy_before_ns`: for how long the program kept the device to itself between the filling and the window.
+        """
+        self._final = bench.answer_is_final
+        if self._final and not self._trusted:
+            self._witness()
+            window = replace(window, idle_cpu_ns=busy_before_ns + bench.rest())
         self._windows.append(window)
+
+    def take(self, slots: list[int], collected_ns: int, threads: int) -> None:
+        """Note that a window's results have been handed over. Raises CandidateFailure for what can be seen at once."""
+        if self._trusted:
+            if not self._final:
+                self._read(slots)
+            return
+        self._witness()
+        self._used += slots
         self._collected_ns += collected_ns
         self._calls += len(slots)
-        if threads > 1:
-            self._break(rules.THREADS, f"{threads - 1} more threads were running between calls")
+        if threads:
+            self._break(rules.THREADS, f"{threads} more threads were running between calls")
         if not self._free:
             # Now, not before the next window: all programs' windows then follow right upon the writing of their slots.
             self.settle()
@@ -89,6 +105,12 @@ class Proof:
             self._arena.changed_input(slot, self._holds[slot])
             for field in self._arena.layout.outputs:
                 self._arena.unwritten(self._arena.output_bytes(slot, field), field)
+
+    def _witness(self) -> None:
+        """Take the secret sample of the slots dealt last, once: what it shows must not change any more."""
+        if self._place is not None:
+            self._samples.append((self._place, self._arena.sample(self._place)))
+            self._place = None
 
     def check_clocks(self) -> None:
         """Compare the clocks over all windows of the case. Raises CandidateFailure."""
@@ -130,8 +152,8 @@ class Proof:
             )
 
     def _check_samples(self) -> None:
-        for slots, offsets, sample in self._samples:
-            if (self._arena.sample(slots, offsets) != sample).any():
+        for place, sample in self._samples:
+            if (self._arena.sample(place) != sample).any():
                 self._break(rules.DEFERRED, "an output changed after its call had been answered")
 
     def _verify(self, slot: int) -> None:
@@ -144,7 +166,7 @@ class Proof:
             except CandidateFailure as failure:
                 failure.message = f"in a timed call: {failure.message}"
                 raise
-            self._proven[id(example)] = {name: data.copy() for name, data in outputs.items()}
+            self._proven[id(example)] = self._arena.snapshot(slot)
         changed = self._arena.changed_input(slot, example)
         if changed is not None:
             raise CandidateFailure(Status.MUTATED_INPUT, f"the program wrote to its input {changed} in a timed call")

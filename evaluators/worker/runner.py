@@ -4,33 +4,28 @@ Nothing here is trusted: the program can rewrite all of it. It decides nothing: 
 the supervisor. What it reports (exceptions, a wrong type) can only fail its own program.
 """
 
-import ctypes
 import gc
 import json
-import mmap
-import os
 import socket
 import sys
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from evaluators.worker import calls, loading, syscalls, wire
-from evaluators.worker.layout import Layout, decode_layout
+from evaluators.worker.layout import decode_layout
+from evaluators.worker.memory import HostMemory, Memory
+from evaluators.worker.runner_cuda import Device, DeviceMemory
 
 _MOST_HEAP, _SPARE_RESULTS = 192 << 20, 4
 
 
 class _Mapping:
-    """One case's shared memory as call arguments."""
+    """One case's slots as call arguments."""
 
-    def __init__(self, fd: int, layout: Layout, slots: int, axes: list[int]) -> None:
-        self.layout, self.slots, self.axes = layout, slots, axes
-        self.written = sum(field.nbytes for field in layout.outputs)
-        self.memory = mmap.mmap(fd, 0, flags=mmap.MAP_SHARED)
-        syscalls.populate(self.memory)
-        os.close(fd)
-        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+    def __init__(self, memory: Memory, slots: int, axes: list[int]) -> None:
+        self.memory, self.slots, self.axes = memory, slots, axes
+        self.written = sum(field.nbytes for field in memory.layout.outputs)
         self.arguments: list[Any] = []
 
 
@@ -44,8 +39,9 @@ class _Runner:
         self._plan: Any = None
         self._returns = False
         self._cases: dict[int, _Mapping] = {}
-        self._results: list[tuple[_Mapping, int, Any]] = []
+        self._results: list[tuple[Memory, int, Any]] = []
         self._warm = 0
+        self._device: Device | None = None
         self._snapshot = loading.snapshot()
 
     def serve(self) -> None:
@@ -66,12 +62,16 @@ class _Runner:
         with guard:
             if slots:
                 self._run(self._cases[index], slots)
+            if self._device is not None:
+                self._device.finish()
         self._reply(nonce, guard.failure)
 
     def _run(self, case: _Mapping, slots: tuple[int, ...]) -> None:
         call, arguments = self._call, case.arguments
-        if self._returns:
-            self._results += [(case, slot, call(*arguments[slot])) for slot in slots]
+        if self._returns and self._device is not None:
+            self._results += self._device.run(call, cast(DeviceMemory, case.memory), arguments, slots)
+        elif self._returns:
+            self._results += [(case.memory, slot, call(*arguments[slot])) for slot in slots]
         else:
             for slot in slots:
                 call(*arguments[slot])
@@ -80,7 +80,9 @@ class _Runner:
         reply: dict[str, Any] | None = None
         guard = loading.Guard()
         with guard:
-            if op == wire.LOAD:
+            if op == wire.START:
+                self._device = Device(json.loads(body)["memory_bytes"])
+            elif op == wire.LOAD:
                 self._load(json.loads(body), fds)
             elif op == wire.SETUP:
                 self._setup(json.loads(body), fds[0])
@@ -101,12 +103,21 @@ class _Runner:
         syscalls.tune_allocator()
         self._returns = self._binding in ("value", "baseline")
         self._call, self._plan = loading.load(request, fds)
+        if self._device is not None and self._binding == "plain_c":
+            self._device.watch(loading.last_error(request["path"]))
         gc.disable()
 
     def _setup(self, request: dict[str, Any], fd: int) -> None:
-        case = _Mapping(fd, decode_layout(request["layout"]), request["slots"], request["axes"])
+        layout = decode_layout(request["layout"])
+        memory: Memory
+        if self._device is None:
+            memory = HostMemory(fd, layout)
+        else:
+            memory = DeviceMemory(fd, layout, request["nbytes"])
+            memory.prepare(request["slots"])
+        case = _Mapping(memory, request["slots"], request["axes"])
         self._cases[request["case"]] = case
-        if self._binding != "plain_c":
+        if self._binding != "plain_c" and self._device is None:
             self._warm_heap(case.written * (case.slots + _SPARE_RESULTS))
         self._prepare(request["case"])
 
@@ -119,25 +130,23 @@ class _Runner:
 
     def _prepare(self, index: int) -> None:
         case = self._cases[index]
-        case.arguments = [
-            calls.arguments(self._binding, case.memory, case.base, case.layout, slot, case.axes)
-            for slot in range(case.slots)
-        ]
+        case.arguments = [calls.arguments(self._binding, case.memory, slot, case.axes) for slot in range(case.slots)]
         if self._plan is not None:
             case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
 
     def _collect(self, copy: bool) -> None:
-        """Let go of returned values, with `copy` after copying them into their slots."""
+        """Let go of returned values, with `copy` after copying them into their slots (on a GPU that is done)."""
         earlier: list[Any] = []
-        for case, slot, result in self._results:
+        results, self._results = self._results, []
+        for memory, slot, result in results:
             if copy:
-                inputs = calls.tensors(case.memory, case.layout, slot, outputs=False)
-                outputs = calls.tensors(case.memory, case.layout, slot, outputs=True)
-                values = calls.check_result(result, case.layout, inputs, earlier)
-                for name, value in values.items():
-                    outputs[name].copy_(value)
+                inputs = calls.tensors(memory, slot, outputs=False)
+                values = calls.check_result(result, memory, inputs, earlier)
+                if self._device is None:
+                    outputs = calls.tensors(memory, slot, outputs=True)
+                    for name, value in values.items():
+                        outputs[name].copy_(value)
                 earlier += values.values()
-        self._results = []
 
 
 def serve(sock: socket.socket) -> None:

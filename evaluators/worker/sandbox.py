@@ -17,6 +17,13 @@ NOBODY = 65534
 SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys/devices/system/cpu", "/nix/store")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"
+GPU_WRITABLE = (
+    "/proc/self",
+    *("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps"),
+    *(f"/dev/nvidia{number}" for number in range(16)),
+)
+"""The driver's devices, and where it names its threads."""
+GPU_PATHS = ("/sys/bus", "/sys/class", "/sys/devices", "/sys/module", "/run/nvidia-persistenced", "/dev/shm")
 LAYERS = {
     "session": "own session, killed with its parent",
     "limits": "limits on memory, processor time, file size, processes, no core files",
@@ -42,8 +49,8 @@ class Plan:
     """What it may read besides the system's folders."""
     keep_work: bool
     """Whether what it writes into `work` is wanted afterwards (builds); else `work` is a tmpfs where possible."""
-    memory_bytes: int
-    """Address space it may add to what the forked process has."""
+    memory_bytes: int | None
+    """Address space it may add to what the forked process has; None: any (CUDA reserves huge ranges)."""
     cpu_s: int
     file_bytes: int
     processes: int
@@ -51,6 +58,12 @@ class Plan:
     """The one processor it runs on, None: any."""
     shared_memory: bool = False
     """Whether it gets a /dev/shm, a private one where possible: locks between processes of its own are made there."""
+    gpu: bool = False
+    """Whether it may open GPU devices."""
+    work_bytes: int = 64 << 20
+    """Size of `work` when it is a tmpfs."""
+    writable: tuple[str, ...] = ()
+    """Further folders that it may write to, whose content is kept: a compiler's cache."""
 
 
 def describe_layers(active: Collection[str]) -> tuple[tuple[str, bool, str], ...]:
@@ -110,11 +123,12 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     if _allowed(syscalls.drop_capabilities):
         active.append("no_capabilities")
-    readable = (*SYSTEM_PATHS, *plan.readable)
-    writable = (plan.work, *DEVICES, *((SHARED_MEMORY,) if plan.shared_memory else ()))
+    readable = (*SYSTEM_PATHS, *plan.readable, *(GPU_PATHS if plan.gpu else ()))
+    writable = (plan.work, *plan.writable, *DEVICES, *(GPU_WRITABLE if plan.gpu else ()))
+    writable += (SHARED_MEMORY,) if plan.shared_memory else ()
     if landlock.version() and _allowed(lambda: landlock.restrict(readable, writable)):
         active.append("landlock")
-    if seccomp.supported() and _allowed(seccomp.restrict):
+    if seccomp.supported() and _allowed(lambda: seccomp.restrict(local_sockets=plan.gpu)):
         active.append("seccomp")
     return tuple(active)
 
@@ -134,7 +148,8 @@ def _limit(plan: Plan) -> None:
         os.sched_setaffinity(0, {plan.processor})
     Path("/proc/self/oom_score_adj").write_text("1000")
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    memory = pages * resource.getpagesize() + plan.memory_bytes
+    limited = plan.memory_bytes is not None
+    memory = pages * resource.getpagesize() + (plan.memory_bytes or 0) if limited else resource.RLIM_INFINITY
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, plan.cpu_s),
@@ -143,7 +158,8 @@ def _limit(plan: Plan) -> None:
         (resource.RLIMIT_NPROC, plan.processes),
     ):
         hard = resource.getrlimit(kind)[1]
-        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        both = value != resource.RLIM_INFINITY and hard != resource.RLIM_INFINITY
+        limit = min(value, hard) if both else hard if value == resource.RLIM_INFINITY else value
         resource.setrlimit(kind, (limit, limit))
 
 
@@ -158,14 +174,17 @@ def _mount_proc() -> None:
 
 def _mount_private(plan: Plan) -> None:
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    _reveal((plan.work, *plan.readable))
+    _reveal((plan.work, *plan.readable, *plan.writable))
+    for path in plan.writable:
+        syscalls.mount(path, path, "", syscalls.MS_BIND)
     if plan.keep_work:
         syscalls.mount(plan.work, plan.work, "", syscalls.MS_BIND)
     else:
         owner = os.geteuid() or NOBODY
-        syscalls.mount("tmpfs", plan.work, "tmpfs", flags, f"size=64m,mode=700,uid={owner}")
+        syscalls.mount("tmpfs", plan.work, "tmpfs", flags, f"size={plan.work_bytes},mode=700,uid={owner}")
     syscalls.set_read_only("/", read_only=True, recursive=True)
-    syscalls.set_read_only(plan.work, read_only=False, recursive=False)
+    for path in (plan.work, *plan.writable, *(("/proc",) if plan.gpu else ())):
+        syscalls.set_read_only(path, read_only=False, recursive=False)
     if plan.shared_memory:
         syscalls.mount("tmpfs", SHARED_MEMORY, "tmpfs", flags, "size=64m,mode=1777")
 
@@ -197,7 +216,7 @@ def _closed_ancestor(path: str) -> str | None:
 
 def _become_nobody(plan: Plan) -> bool:
     """Become uid 65534, unless that user could not reach what the process needs."""
-    needed = [path for path in plan.readable if os.path.isdir(path)]
+    needed = [path for path in (*plan.readable, *plan.writable) if os.path.isdir(path)]
     if any(_closed_ancestor(os.path.realpath(path)) for path in (plan.work, *needed)):
         return False
     try:

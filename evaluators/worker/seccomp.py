@@ -1,7 +1,8 @@
 """A seccomp filter that refuses the system calls by which a program could reach beyond its sandbox.
 
-Refused with EPERM: sockets, ptrace and other processes' memory, mounts, namespaces, keys, BPF, performance counters,
-io_uring, modules. Files, memory, threads and forks are left to the other layers.
+Refused with EPERM: sockets (all but local ones where the GPU's driver needs those), ptrace and other processes' memory,
+mounts, namespaces, keys, BPF, performance counters, io_uring, modules. Files, memory, threads and forks are left to the
+other layers.
 """
 
 import ctypes
@@ -10,6 +11,7 @@ import struct
 from evaluators.worker import syscalls
 
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_FIRST_ARGUMENT, _AF_UNIX = 16, 1
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | 1
 # name: (x86_64, aarch64)
 _REFUSED = {
@@ -53,7 +55,7 @@ def supported() -> bool:
     return syscalls.MACHINE in _ARCHITECTURES
 
 
-def restrict() -> None:
+def restrict(*, local_sockets: bool = False) -> None:
     """Install the filter in this process, for good. Needs no_new_privs. Raises OSError when the kernel refuses."""
     architecture, column = _ARCHITECTURES[syscalls.MACHINE]
     code = [
@@ -62,8 +64,17 @@ def restrict() -> None:
         _instruction(_RETURN, _KILL),
         _instruction(_LOAD, 0),
     ]
-    for numbers in _REFUSED.values():
-        code += [_instruction(_JUMP_EQUAL, numbers[column], 0, 1), _instruction(_RETURN, _REFUSE)]
+    for name, numbers in _REFUSED.items():
+        if name == "socket" and local_sockets:
+            code += [
+                _instruction(_JUMP_EQUAL, numbers[column], 0, 4),
+                _instruction(_LOAD, _FIRST_ARGUMENT),
+                _instruction(_JUMP_EQUAL, _AF_UNIX, 1, 0),
+                _instruction(_RETURN, _REFUSE),
+                _instruction(_RETURN, _ALLOW),
+            ]
+        else:
+            code += [_instruction(_JUMP_EQUAL, numbers[column], 0, 1), _instruction(_RETURN, _REFUSE)]
     code.append(_instruction(_RETURN, _ALLOW))
     buffer = ctypes.create_string_buffer(b"".join(code))
     program = _Program(len(code), ctypes.addressof(buffer))

@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from evaluators.worker import descendants, wire
-from evaluators.worker.arena import Arena
 from evaluators.worker.build import Built, give_away
 from evaluators.worker.child import Child
 from evaluators.worker.failure import CandidateFailure, HarnessFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.sandbox import Plan
+from evaluators.worker.slots import Slots
 from evaluators.worker.status import Status
 
 _FILE_BYTES = 64 << 20
 _PROCESSES = 64
 _OUTPUT_BYTES = 64 << 10
+_WORK_BYTES, _GPU_WORK_BYTES = 64 << 20, 1 << 30
 T = TypeVar("T")
 
 
@@ -49,9 +50,10 @@ class Window:
     """What one batch of calls took."""
 
     cpu_ns: int
+    """What counts: processor time, on a GPU the wall time."""
     wall_ns: int
     idle_cpu_ns: int
-    """Processor time used since the window before it."""
+    """Processor time used since the window before it; on a GPU, device time taken from others."""
     other_threads_ns: int | None
     """Processor time of other threads than the main one, those that have ended included; None: not known."""
     asleep_ns: int | None
@@ -80,20 +82,29 @@ class Session:
             work=str(work),
             readable=tuple(path for path in readable if path),
             keep_work=False,
-            memory_bytes=shop.memory_bytes + arena_bytes,
+            memory_bytes=None if task.device == "cuda" else shop.memory_bytes + arena_bytes,
             cpu_s=int(task.timeout_s) + 60,
             file_bytes=_FILE_BYTES,
             processes=_PROCESSES,
             processor=processor,
+            gpu=task.device == "cuda",
+            work_bytes=_GPU_WORK_BYTES if task.device == "cuda" else _WORK_BYTES,
+            writable=(built.cache,) if built.cache else (),
         )
-        self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES)
+        self.started_s = 0.0
+        self.first_threads: frozenset[int] = frozenset()
+        self._on_gpu, self._memory_bytes = task.device == "cuda", shop.memory_bytes
+        self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES, variables=built.variables)
         missing = set(shop.layers) - set(self.child.layers)
         if missing:
             raise HarnessFault(f"sandbox layers went missing: {', '.join(sorted(missing))}")
 
     def load(self) -> None:
-        """Load the program."""
-        body = {
+        """Start the device's context (`started_s` tells how long it took), then load the program."""
+        if self._on_gpu:
+            self._timed(lambda deadline: self.child.request(wire.START, {"memory_bytes": self._memory_bytes}, deadline))
+            self.started_s = self._task.timeout_s - self.remaining_s
+        body: dict[str, Any] = {
             "binding": self._built.binding,
             "path": self._built.path,
             "entry_point": self._built.entry_point,
@@ -107,14 +118,16 @@ class Session:
             self._timed(lambda deadline: self.child.request(wire.LOAD, body, deadline, fds))
         finally:
             wire.close_all(fds)
+        self.first_threads = frozenset(descendants.thread_names(self.child.pid))
 
-    def set_up(self, index: int, case: Case, arena: Arena) -> None:
+    def set_up(self, index: int, case: Case, arena: Slots) -> None:
         """Map the slots of one case into the process (before they hold data)."""
         body = {
             "case": index,
             "layout": dataclasses.asdict(arena.layout),
             "slots": arena.slots,
             "axes": [case.axes[axis] for axis in self._task.axes],
+            "nbytes": arena.nbytes,
         }
         self._timed(lambda deadline: self.child.request(wire.SETUP, body, deadline, [arena.fd]))
         self.rest()
@@ -126,7 +139,9 @@ class Session:
             self.rest()
 
     def call(self, index: int, slots: list[int]) -> Window:
-        """Call the program on `slots`, in this order, and collect what it returned; return what the calls took."""
+        """Call the program on `slots`, in this order; return what the calls took."""
+        if self._on_gpu:
+            return self._call_on_gpu(index, slots)
         before, own_before = self._clocks(), descendants.schedule("self")
         wall = time.perf_counter_ns()
         self._timed(lambda deadline: self.child.call(index, slots, deadline))
@@ -139,8 +154,23 @@ class Session:
         waited = after.main.waited_ns - before.main.waited_ns + own_after.waited_ns - own_before.waited_ns
         return Window(cpu, wall, idle, cpu - (after.main.ran_ns - before.main.ran_ns), wall - cpu - waited)
 
+    def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
+        """Call the program; its answer comes when the device has nothing more to do for it."""
+        wall = time.perf_counter_ns()
+        self._timed(lambda deadline: self.child.call(index, slots, deadline))
+        wall = time.perf_counter_ns() - wall
+        return Window(wall, wall, 0, None, None)
+
+    def empty_ns(self, index: int, tries: int) -> int:
+        """Return what a window without calls takes: the shortest of several, the first of which wakes the process."""
+        self.call(index, [])
+        return min(self.call(index, []).cpu_ns for _ in range(tries))
+
     def collect(self, *, copy: bool) -> int:
         """Have the program let go of what it returned, with `copy` into its slots; return the processor nanoseconds."""
+        if self._on_gpu:
+            self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
+            return 0
         before = self.child.cpu_ns()
         self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
         taken = self.child.cpu_ns() - before
@@ -159,7 +189,8 @@ class Session:
 
     def rest(self) -> None:
         """Note the processor time used so far: what is used from now until the next window is idle time."""
-        self._idle_from = self.child.cpu_ns()
+        if not self._on_gpu:
+            self._idle_from = self.child.cpu_ns()
 
     def end(self) -> None:
         """Kill the process and everything it started; return when it is gone."""

@@ -12,12 +12,14 @@ import shutil
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
 from evaluators.worker import host, syscalls
 from evaluators.worker.assess import Assessor
+from evaluators.worker.bench import Bench
+from evaluators.worker.bench_cpu import CpuBench
 from evaluators.worker.build import compiler_version, give_away
 from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
 from evaluators.worker.forge import Forge
@@ -30,9 +32,17 @@ from evaluators.worker.untimed import judge_untimed
 class Supervisor:
     """Owns the zygote and the workshop."""
 
-    def __init__(self, forge: Forge, folder: Path, memory_bytes: int) -> None:
+    def __init__(self, forge: Forge, folder: Path, memory_bytes: int, device: str) -> None:
         """Wait for the zygote and find out what the host's sandbox can do. Raises HarnessFault."""
         self._forge = forge
+        self._facts = {"device": host.processor(), "compiler": compiler_version(), "driver": "", "triton": ""}
+        bench: Bench = CpuBench()
+        capability = (0, 0)
+        if device:
+            from evaluators.worker import supervisor_cuda
+
+            bench, capability, self._facts = supervisor_cuda.start()
+            memory_bytes = bench.limits.program_bytes
         self._forge.wait_ready()
         layers = _probe_layers(self._forge, folder)
         self.layers = (
@@ -40,14 +50,13 @@ class Supervisor:
             *(("pid_namespace",) if self._forge.namespaces else ()),
             *layers,
         )
-        self._assessor = Assessor(Workshop(self._forge, folder, memory_bytes, layers))
+        self._assessor = Assessor(Workshop(self._forge, folder, memory_bytes, layers), bench, capability)
 
     def environment(self) -> dict[str, Any]:
         """Return what figures measured here depend on."""
         return {
-            "device": host.processor(),
+            **self._facts,
             "torch": torch.__version__,
-            "compiler": compiler_version(),
             "threads": 1,
             "sandbox": [name for name in LAYERS if name in self.layers],
         }
@@ -103,7 +112,7 @@ def _end_with_stdin(folder: Path, running: list[Forge]) -> None:
 
 def main() -> None:
     """Serve until stdin closes."""
-    folder, memory_bytes = Path(sys.argv[1]), int(sys.argv[2])
+    folder, memory_bytes, device = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
     torch.set_num_threads(1)
     # Expected values are in this memory: a program that runs as the same user must not be able to read it.
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
@@ -112,12 +121,24 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     folder.chmod(0o711)
-    running.append(Forge(folder))
-    supervisor = Supervisor(running[0], folder, memory_bytes)
+    running.append(Forge(folder, device))
+    try:
+        supervisor = Supervisor(running[0], folder, memory_bytes, device)
+    except SetupFault as error:
+        _refuse(replies, str(error))
+        running[0].close()
+        return
     for line in sys.stdin:
         replies.write(json.dumps(_answer(supervisor, json.loads(line))) + "\n")
         replies.flush()
     supervisor.close()
+
+
+def _refuse(replies: TextIO, message: str) -> None:
+    """Give every request the same answer: this machine lacks something."""
+    for _ in sys.stdin:
+        replies.write(json.dumps({"error": {"kind": "setup", "message": message}}) + "\n")
+        replies.flush()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Timing protocol `cpu-abba-1`: one thread, programs in sibling processes, taken in turn, minimum processor time.
+"""Timing: programs in sibling processes, taken in turn, by the supervisor's clock (`cpu-abba-1`, `cuda-strict-1`).
 
-An estimate starts a fresh process per program (the baseline is one of them), all on one processor and another one than
-in the estimate before, and takes windows (batches of calls) in palindromic order: A B B A. Before a window the
-supervisor, on that processor too, writes fresh secret inputs and poison into the window's slots, so all programs find
-their data equally warm. It reads the process' processor clock and the wall clock around each window. A program's time
-on a case is its fastest window's processor time per call, less what an empty window costs. Every output is verified
-before its slot is used again; a secret sample is taken at each answer, so that nothing written later counts.
+A visit starts a fresh process per program (the baseline is one of them) and takes estimates; on the processor a visit
+has one estimate, and all its processes share one processor with the supervisor, another one than in the visit before.
+An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the supervisor
+writes fresh secret inputs and poison into the window's slots, so all programs find their data equally warm. It reads
+its clock around each window. A program's time on a case is what the device's protocol makes of its windows' times per
+call, less what an empty window costs. Every output is verified before its slot is used again; a secret sample is taken
+at each answer, so that nothing written later counts.
 """
 
 import os
@@ -15,39 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evaluators.worker import descendants, rules
-from evaluators.worker.arena import Arena
+from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built
 from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.figures import aggregate, figure
-from evaluators.worker.job import Case, TaskSpec
+from evaluators.worker.job import Case, Figure, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example
 from evaluators.worker.proof import Proof, Proven
 from evaluators.worker.session import Session, Workshop
+from evaluators.worker.slots import Slots
 
-_WINDOW_NS = 1_000_000
-"""A window is at least about this long: the code that it starts with has left the caches, which costs about 20 us."""
-_HANDLING_NS, _HANDLING_NS_PER_BYTE = 200_000, 0.4
-"""What filling, answering and verifying cost the supervisor, per window and per byte of a slot (measured)."""
-_MOST_CALLS = 64
 _SLOW_NS = 300_000_000
 _EMPTY_WINDOWS = 6
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure."""
-
-    estimates: int
-    """At least."""
-    most_estimates: int
-    """Taken while a ratio to the baseline is still less certain than wanted."""
-    wanted: float
-    """Half width of a ratio's interval, as a share, at which no more estimates are taken."""
-    seconds: float
-    """The least number of estimates should take about this long."""
-    windows: int
-    """The most windows per program, case and estimate."""
+_LEAST_TO_GIVE_UP, _WITH_RIVAL = 3, 3
 
 
 @dataclass
@@ -59,7 +41,7 @@ class Entrant:
     """About what a call takes, per case."""
     examples: list[list[Example]]
     """Per case: its own secret examples."""
-    arenas: list[Arena] = field(default_factory=list)
+    arenas: list[Slots] = field(default_factory=list)
     proven: list[Proven] = field(default_factory=list)
 
     @property
@@ -83,9 +65,10 @@ class CasePlan:
 class Times:
     """Nanoseconds of one call: per estimate, per entrant, per case."""
 
-    cpu_ns: list[list[list[float]]] = field(default_factory=list)
+    call_ns: list[list[list[float]]] = field(default_factory=list)
     plans: list[CasePlan] = field(default_factory=list)
     device_s: float = 0.0
+    """For how long the device was held, the starts of its contexts left out."""
     descriptors: dict[int, int] = field(default_factory=dict)
     """Entrant -> how many more files were open at the end than after loading (the most seen)."""
 
@@ -99,16 +82,20 @@ class EntrantFailure(Exception):
         self.entrant, self.failure = entrant, failure
 
 
-def plan_cases(task: TaskSpec, entrants: Sequence[Entrant], cases: Sequence[Case], effort: Effort) -> list[CasePlan]:
+def plan_cases(
+    task: TaskSpec, entrants: Sequence[Entrant], cases: Sequence[Case], bench: Bench, effort: Effort
+) -> list[CasePlan]:
     """Return how to measure each case within the effort's time."""
     share_ns = effort.seconds * 1e9 / (effort.estimates * len(cases))
-    strides = [lay_out(task, case).stride for case in cases]
+    limits = bench.limits
     plans = []
-    for index in range(len(cases)):
+    for index, case in enumerate(cases):
+        stride = lay_out(task, case).stride
         took = [max(1, entrant.call_ns[index]) for entrant in entrants]
         # The same for all: what a window costs to start weighs on every program's calls alike.
-        calls = max(1, min(_MOST_CALLS, round(_WINDOW_NS / min(took))))
-        round_ns = sum(calls * (ns + strides[index] * _HANDLING_NS_PER_BYTE) + _HANDLING_NS for ns in took)
+        most = min(limits.most_calls, limits.arena_bytes // (len(entrants) * len(cases)) // stride)
+        calls = max(1, min(most, round(limits.window_ns / min(took))))
+        round_ns = sum(calls * (ns + stride * limits.handling_ns_per_byte) + limits.handling_ns for ns in took)
         windows = max(2, min(effort.windows, int(share_ns / round_ns) // 2 * 2))
         slow = max(took) > _SLOW_NS
         plans.append(CasePlan(1 if slow else windows, calls, warm=not slow))
@@ -117,6 +104,7 @@ def plan_cases(task: TaskSpec, entrants: Sequence[Entrant], cases: Sequence[Case
 
 def measure(
     shop: Workshop,
+    bench: Bench,
     task: TaskSpec,
     cases: Sequence[Case],
     entrants: Sequence[Entrant],
@@ -124,21 +112,21 @@ def measure(
     off: set[str],
 ) -> Times:
     """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
-    times = Times(plans=plan_cases(task, entrants, cases, effort))
+    run = _Run(shop, bench, task, cases, entrants, effort, off)
+    times = Times(plans=plan_cases(task, entrants, cases, bench, effort))
     for entrant in entrants:
-        entrant.proven = [{} for _ in cases]
-        entrant.arenas = [Arena(lay_out(task, case), plan.calls) for case, plan in zip(cases, times.plans, strict=True)]
+        _make_arenas(run, entrant, times.plans)
     started = time.monotonic()
     try:
         processors = sorted(os.sched_getaffinity(0))
         first = secrets.randbelow(len(processors))
+        visits = 0
         while not _settled(times, task, effort):
-            number = len(times.cpu_ns)
-            processor = processors[(first + number) % len(processors)]
-            estimate = _Estimate(shop, task, cases, entrants, off, processor)
-            times.cpu_ns.append(estimate.run(times, number))
+            processor = processors[(first + visits) % len(processors)] if bench.pinned else None
+            _Visit(run, processor).take(times)
+            visits += 1
     finally:
-        times.device_s = time.monotonic() - started
+        times.device_s += time.monotonic() - started
         for entrant in entrants:
             for arena in entrant.arenas:
                 arena.close()
@@ -147,18 +135,33 @@ def measure(
 
 
 def _settled(times: Times, task: TaskSpec, effort: Effort) -> bool:
-    taken = len(times.cpu_ns)
+    taken = len(times.call_ns)
+    if _hopeless(times, task, effort):
+        return True
     if taken < effort.estimates or taken >= effort.most_estimates:
         return taken >= effort.most_estimates
-    for place in range(1, len(times.cpu_ns[0])):
-        ratios = [
-            aggregate([b / c for b, c in zip(estimate[0], estimate[place], strict=True)], task.aggregate)
-            for estimate in times.cpu_ns
-        ]
-        interval = figure(ratios)
+    for place in range(1, len(times.call_ns[0])):
+        interval = _ratio(times, task, 0, place)
         if interval.high / interval.low > 1 + 2 * effort.wanted:
             return False
     return True
+
+
+def _hopeless(times: Times, task: TaskSpec, effort: Effort) -> bool:
+    """Return whether the first program is certainly slower than its rival, the second, by the effort's margin."""
+    if effort.hopeless is None or len(times.call_ns) < _LEAST_TO_GIVE_UP or len(times.call_ns[0]) != _WITH_RIVAL:
+        return False
+    return _ratio(times, task, 2, 1).high * effort.hopeless < 1
+
+
+def _ratio(times: Times, task: TaskSpec, numerator: int, denominator: int) -> Figure:
+    """Return time of one entrant / time of another, over the estimates."""
+    return figure(
+        [
+            aggregate([a / b for a, b in zip(one[numerator], one[denominator], strict=True)], task.aggregate)
+            for one in times.call_ns
+        ]
+    )
 
 
 def examples_wanted(plan: CasePlan) -> int:
@@ -166,90 +169,130 @@ def examples_wanted(plan: CasePlan) -> int:
     return plan.calls * (plan.windows + (1 if plan.warm else 0))
 
 
-class _Estimate:
-    """One estimate: fresh processes, every case once."""
+@dataclass(frozen=True)
+class _Run:
+    """What every visit needs."""
 
-    def __init__(
-        self,
-        shop: Workshop,
-        task: TaskSpec,
-        cases: Sequence[Case],
-        entrants: Sequence[Entrant],
-        off: set[str],
-        processor: int,
-    ) -> None:
-        self._shop, self._task, self._cases, self._entrants, self._off = shop, task, cases, entrants, off
+    shop: Workshop
+    bench: Bench
+    task: TaskSpec
+    cases: Sequence[Case]
+    entrants: Sequence[Entrant]
+    effort: Effort
+    off: set[str]
+
+
+def _make_arenas(run: _Run, entrant: Entrant, plans: Sequence[CasePlan]) -> None:
+    entrant.proven = [{} for _ in run.cases]
+    for case, plan in zip(run.cases, plans, strict=True):
+        entrant.arenas.append(run.bench.slots(lay_out(run.task, case), plan.calls))
+
+
+class _Visit:
+    """Fresh processes, which give one estimate or several."""
+
+    def __init__(self, run: _Run, processor: int | None) -> None:
+        self._run, self._bench, self._entrants = run, run.bench, run.entrants
         # One for all: whatever else uses that processor, or its twin on the same core, slows them alike.
         self._processor = processor
         # The baseline does between its windows what the programs do between theirs: it leaves the caches alike.
-        self._all_return = all(entrant.built.binding == "value" for entrant in entrants[1:])
+        self._all_return = all(entrant.built.binding == "value" for entrant in run.entrants[1:])
         self._sessions: dict[int, Session] = {}
         self._proofs: dict[int, list[Proof]] = {}
+        self._woken: list[int] = []
+        self._begun: set[tuple[int, int]] = set()
 
-    def run(self, times: Times, number: int) -> list[list[float]]:
-        """Return nanoseconds per entrant and case."""
-        order = [(number + step) % len(self._entrants) for step in range(len(self._entrants))]
+    def take(self, times: Times) -> None:
+        """Add estimates to `times`: as many as a visit has, fewer when no more are needed."""
+        if self._processor is None:
+            self._take(times)
+            return
         # What the supervisor writes for a window is then in the caches of the processor that works on it.
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {self._processor})
         try:
-            return self._run(times, order)
+            self._take(times)
         finally:
             os.sched_setaffinity(0, before)
 
-    def _run(self, times: Times, order: list[int]) -> list[list[float]]:
-        taken = [[0.0] * len(self._cases) for _ in self._entrants]
+    def _take(self, times: Times) -> None:
+        number, places = len(times.call_ns), range(len(self._entrants))
         try:
-            opened = {place: self._open(place) for place in order}
-            for index in _shuffled(len(self._cases)):
-                for place, best in self._measure_case(index, times.plans[index], order).items():
-                    taken[place][index] = best
-            for place in order:
+            opened = {place: self._open(place) for place in self._turn(number)}
+            times.device_s -= sum(session.started_s for session in self._sessions.values())
+            for taken in range(number, number + self._run.effort.rounds):
+                times.call_ns.append(self._estimate(times.plans, self._turn(taken)))
+                if _settled(times, self._run.task, self._run.effort):
+                    break
+            for place in places:
                 self._look_over(place, opened[place], times)
         finally:
             for session in self._sessions.values():
                 session.end()
-        for place in order:
+        for place in self._turn(number):
             with _Blame(place):
                 for proof in self._proofs[place]:
                     proof.settle()
+
+    def _turn(self, number: int) -> list[int]:
+        return [(number + step) % len(self._entrants) for step in range(len(self._entrants))]
+
+    def _estimate(self, plans: Sequence[CasePlan], order: list[int]) -> list[list[float]]:
+        """Return nanoseconds per entrant and case."""
+        taken = [[0.0] * len(self._run.cases) for _ in self._entrants]
+        for index in _shuffled(len(self._run.cases)):
+            for place, best in self._measure_case(index, plans[index], order).items():
+                taken[place][index] = best
         return taken
 
     def _open(self, place: int) -> int | None:
         entrant = self._entrants[place]
         held = sum(arena.slots * arena.layout.stride for arena in entrant.arenas)
-        session = Session(self._shop, self._task, entrant.built, held, self._processor)
+        session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor)
         self._sessions[place] = session
         with _Blame(place):
             session.load()
-            for index, case in enumerate(self._cases):
+            for index, case in enumerate(self._run.cases):
                 session.set_up(index, case, entrant.arenas[index])
         self._proofs[place] = [
-            Proof(self._task, arena, examples, proven, entrant.trusted, self._off)
+            Proof(self._run.task, arena, examples, proven, entrant.trusted, self._run.off)
             for arena, examples, proven in zip(entrant.arenas, entrant.examples, entrant.proven, strict=True)
         ]
         return descendants.descriptors(session.child.pid)
 
     def _measure_case(self, index: int, plan: CasePlan, order: list[int]) -> dict[int, float]:
         for place in order:
-            self._proofs[place][index].fill()
             with _Blame(place):
-                self._sessions[place].prepare(index)
-                if plan.warm:
-                    self._window(place, index, plan.calls)
-                self._sessions[place].rest()
+                self._begin(place, index, plan)
         empty = self._empty(index)
-        best: dict[int, float] = {}
+        windows: dict[int, list[float]] = {place: [] for place in order}
         for turn in range(plan.windows):
             for place in order if turn % 2 == 0 else reversed(order):
                 with _Blame(place):
-                    cpu = self._window(place, index, plan.calls)
-                net = max(1.0, (cpu - empty) / plan.calls)
-                best[place] = min(best.get(place, net), net)
+                    took = self._window(place, index, plan.calls)
+                windows[place].append(max(1.0, (took - empty) / plan.calls - self._hand_over_ns(place, index)))
         for place in order:
             with _Blame(place):
                 self._proofs[place][index].check_clocks()
-        return best
+        return {place: self._bench.best(found) for place, found in windows.items()}
+
+    def _begin(self, place: int, index: int, plan: CasePlan) -> None:
+        """Fill the slots and call once to warm up, unless these processes have had this case before."""
+        session = self._sessions[place]
+        if (place, index) not in self._begun:
+            self._begun.add((place, index))
+            self._proofs[place][index].fill()
+            self._bench.rest()
+            session.prepare(index)
+            if plan.warm:
+                self._window(place, index, plan.calls)
+        session.rest()
+
+    def _hand_over_ns(self, place: int, index: int) -> float:
+        entrant = self._entrants[place]
+        if not self._sessions[place].returns and not entrant.trusted:
+            return 0.0
+        return self._bench.hand_over_ns(entrant.arenas[index].layout)
 
     def _window(self, place: int, index: int, calls: int) -> int:
         session, proof = self._sessions[place], self._proofs[place][index]
@@ -257,16 +300,21 @@ class _Estimate:
         if proof.refilled:
             session.prepare(index)
             session.rest()
+            self._bench.rest()
+        woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
+        if self._entrants[place].trusted:
+            self._woken.append(woken)
         window = session.call(index, slots)
+        proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
         collected = session.collect(copy=session.returns or (place == 0 and self._all_return))
-        proof.take(slots, window, collected, descendants.threads(session.child.pid))
+        proof.take(slots, collected, self._bench.further_threads(session))
         session.rest()
         return window.cpu_ns
 
     def _empty(self, index: int) -> int:
         session = self._sessions[0]
         with _Blame(0):
-            return min(session.call(index, []).cpu_ns for _ in range(_EMPTY_WINDOWS))
+            return session.empty_ns(index, _EMPTY_WINDOWS)
 
     def _look_over(self, place: int, opened: int | None, times: Times) -> None:
         session = self._sessions[place]
@@ -274,7 +322,7 @@ class _Estimate:
         if opened is not None and now is not None:
             times.descriptors[place] = max(times.descriptors.get(place, 0), now - opened)
         others = session.child.others(alone=False)
-        if others and not self._entrants[place].trusted and rules.CHILDREN not in self._off:
+        if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:
             message = f"{others} more processes were running while it was timed"
             raise EntrantFailure(place, integrity(rules.CHILDREN, message))
 

@@ -1,4 +1,4 @@
-"""One lock per machine: whoever times holds it alone, builds and checks share it."""
+"""One lock per machine, and one per GPU: whoever times holds it alone, builds and checks share it (on a machine)."""
 
 import fcntl
 import os
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def lock_path() -> Path:
-    """Return the lock's file, the same for every user of this machine."""
-    return Path(tempfile.gettempdir()) / "ksearch-timing.lock"
+def lock_path(device: str = "") -> Path:
+    """Return the file of the machine's lock or of a GPU's, the same for every user of this machine."""
+    return Path(tempfile.gettempdir()) / (f"ksearch-{device}.lock" if device else "ksearch-timing.lock")
 
 
 @contextmanager
-def held(*, alone: bool) -> Iterator[None]:
-    """Hold the machine's timing lock, `alone` or with others that do not time; waits as long as it takes."""
-    fd = _open(lock_path())
+def held(*, alone: bool, device: str = "") -> Iterator[None]:
+    """Hold the lock of the machine or of a GPU, `alone` or with others that do not time; waits as long as it takes."""
+    fd = _open(lock_path(device))
     try:
         fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.worker import rules
+from evaluators.worker.bench_cpu import CpuBench
 from evaluators.worker.build import Built, give_away
-from evaluators.worker.check import check
+from evaluators.worker.check import Checks, check
 from evaluators.worker.cubin import compile_cuda
 from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.forge import import_folders
@@ -205,7 +206,7 @@ class _One:
             str(place / "ksearch_interpreted.py"), str(place), self._program.entry_point, self._program.binding, 0.0
         )
         everything = {value for value in vars(rules).values() if isinstance(value, str)}
-        checked = check(self._shop, self._task, Oracle(self._task), built, small, everything)
+        checked = check(Checks(self._shop, CpuBench(), self._task, Oracle(self._task), everything), built, small)
         self._cases = checked.verdicts
         failure = checked.failure
         if failure is not None and (why := self._beyond(failure)):

@@ -40,27 +40,24 @@ class State:
 
 
 def timed_cases(verdicts: Sequence[CaseVerdict], cases: Sequence[Case], times: Times, place: int) -> list[CaseVerdict]:
-    """Return the cases' verdicts with the times of the entrant at `place`."""
-    by_name = {verdict.case: verdict for verdict in verdicts}
-    timed = []
+    """Return the verdicts on all cases, those on the timed `cases` with the times of the entrant at `place`."""
+    records = {}
     for index, case in enumerate(cases):
-        baseline = [estimate[0][index] / 1e6 for estimate in times.cpu_ns]
-        candidate = [estimate[place][index] / 1e6 for estimate in times.cpu_ns]
-        ratio = figure([b / c for b, c in zip(baseline, candidate, strict=True)])
-        record = Timed(
+        baseline = [estimate[0][index] / 1e6 for estimate in times.call_ns]
+        candidate = [estimate[place][index] / 1e6 for estimate in times.call_ns]
+        records[case.name] = Timed(
             baseline_ms=figure(baseline).value,
             candidate_ms=figure(candidate).value,
-            ratio=ratio,
-            estimates=len(times.cpu_ns),
+            ratio=figure([b / c for b, c in zip(baseline, candidate, strict=True)]),
+            estimates=len(times.call_ns),
             repeats=times.plans[index].windows,
         )
-        timed.append(replace(by_name[case.name], timed=record))
-    return timed
+    return [replace(verdict, timed=records.get(verdict.case)) for verdict in verdicts]
 
 
 def objective(task: TaskSpec, times: Times, place: int) -> Figure:
     """Return the task's objective for the entrant at `place`, over the estimates."""
-    return figure([_one_objective(task, estimate, place) for estimate in times.cpu_ns])
+    return figure([_one_objective(task, estimate, place) for estimate in times.call_ns])
 
 
 def pairs(task: TaskSpec, states: Sequence[State], running: Sequence[int], times: Times) -> tuple[PairVerdict, ...]:
@@ -69,7 +66,7 @@ def pairs(task: TaskSpec, states: Sequence[State], running: Sequence[int], times
     for place_a, a in enumerate(running, start=1):
         for place_b, b in enumerate(running[place_a:], start=place_a + 1):
             if states[a].failure is None and states[b].failure is None:
-                ratios = [_ratio(task, estimate, place_b, place_a) for estimate in times.cpu_ns]
+                ratios = [_ratio(task, estimate, place_b, place_a) for estimate in times.call_ns]
                 found.append(PairVerdict(a, b, figure(ratios)))
     return tuple(found)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 MAX_MESSAGE = 65536
 NONCE_BYTES = 8
-LOAD, SETUP, PREPARE, CALL, COLLECT, INSPECT = range(1, 7)
+LOAD, SETUP, PREPARE, CALL, COLLECT, INSPECT, START = range(1, 8)
 _HEADER = struct.Struct("<B8s")
 _CALL = struct.Struct("<HH")
 _CREDENTIALS = struct.Struct("iII")

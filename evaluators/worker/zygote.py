@@ -7,6 +7,7 @@ Requests come on the socket whose descriptor is argv[1], each with three descrip
 """
 
 import gc
+import importlib
 import json
 import os
 import select
@@ -100,7 +101,8 @@ def _become_child(request: dict[str, Any], control: int, output: int, parent: in
     os.closerange(control + 1, 4096)
     sock = socket.socket(fileno=control)
     plan = request["plan"]
-    layers = sandbox.confine(sandbox.Plan(**{**plan, "readable": tuple(plan["readable"])}), parent)
+    lists = {name: tuple(plan[name]) for name in ("readable", "writable")}
+    layers = sandbox.confine(sandbox.Plan(**{**plan, **lists}), parent)
     os.environ.clear()
     os.environ.update(request["environment"])
     wire.send_json(sock, {"layers": layers})
@@ -119,7 +121,8 @@ def main() -> None:
     user_namespace = sandbox.enter_user_namespace()
     holder = warden.start(os.getpid())
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-    import numpy  # noqa: F401
+    for name in ("numpy", *sys.argv[3].split(",")):
+        importlib.import_module(name)
     import torch
 
     from evaluators.worker import runner, script  # noqa: F401

@@ -1,0 +1,106 @@
+"""What measuring needs of a device: its memory, its rest between windows, its locks, its limits."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from evaluators.worker.layout import Layout
+from evaluators.worker.session import Session
+from evaluators.worker.slots import Slots
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure."""
+
+    estimates: int
+    """At least."""
+    most_estimates: int
+    """Taken while a ratio to the baseline is still less certain than wanted."""
+    wanted: float
+    """Half width of a ratio's interval, as a share, at which no more estimates are taken."""
+    seconds: float
+    """The least number of estimates should take about this long."""
+    windows: int
+    """The most windows per program, case and estimate."""
+    rounds: int = 1
+    """Estimates that are taken from the same processes before fresh ones are started."""
+    hopeless: float | None = None
+    """A program is not measured further once it is certainly this many times slower than its rival; None: always."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes that suit the device."""
+
+    window_ns: int
+    """A window is at least about this long."""
+    most_calls: int
+    """In a window."""
+    handling_ns: int
+    """What filling, answering and verifying cost the supervisor, per window."""
+    handling_ns_per_byte: float
+    """The same per byte of a slot."""
+    pool_bytes: int
+    """Memory for secret examples."""
+    arena_bytes: int
+    """Memory for the slots of all programs and cases that are timed together."""
+    program_bytes: int = 0
+    """Memory of a GPU that a program may take."""
+
+
+class Bench(Protocol):
+    """A device on which programs are called."""
+
+    device: str
+    protocol: str
+    efforts: Mapping[str, Effort]
+    limits: Limits
+    pinned: bool
+    """Whether a program's process keeps to one processor, another one in each visit."""
+    answer_is_final: bool
+    """Whether a window's outputs are in their slots when it is answered, before anything is collected."""
+
+    def slots(self, layout: Layout, count: int) -> Slots:
+        """Return new slots in the device's memory. Raises HarnessFault when there is no room."""
+        ...
+
+    def building(self) -> AbstractContextManager[None]:
+        """Hold what must be held while a program is built."""
+        ...
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Hold what must be held while a program is checked."""
+        ...
+
+    def timing(self) -> AbstractContextManager[None]:
+        """Hold what must be held while programs are timed."""
+        ...
+
+    def rest(self) -> int:
+        """Wait until the device has done what the supervisor asked of it and leave its caches cold.
+
+        Return for how many nanoseconds others kept the device busy meanwhile, as far as can be seen.
+        """
+        ...
+
+    def best(self, windows: list[float]) -> float:
+        """Return the time of a call from those of several windows."""
+        ...
+
+    def hand_over_ns(self, layout: Layout) -> float:
+        """Return what of a call's time is the copying of returned values into their slot."""
+        ...
+
+    def further_threads(self, session: Session) -> int:
+        """Return how many threads a program's process has that are neither its main one nor the device driver's."""
+        ...
+
+    def impossible(self, took_ns: float, nbytes: int, operations: int) -> float | None:
+        """Return the physical floor when `took_ns` is below it, else None."""
+        ...
+
+    def remarks(self) -> list[str]:
+        """Return facts about the device that a verdict should keep."""
+        ...

@@ -1,0 +1,73 @@
+"""The processor as a device: protocol `cpu-abba-1`."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from evaluators.worker import descendants, floor, timing_lock
+from evaluators.worker.arena import Arena
+from evaluators.worker.bench import Effort, Limits
+from evaluators.worker.layout import Layout
+from evaluators.worker.session import Session
+from evaluators.worker.slots import Slots
+
+
+class CpuBench:
+    """One thread, minimum processor time, timing alone on the machine."""
+
+    device = "cpu"
+    protocol = "cpu-abba-1"
+    answer_is_final = False
+    pinned = True
+    efforts: Mapping[str, Effort] = {
+        "search": Effort(estimates=5, most_estimates=8, wanted=0.03, seconds=2.0, windows=40),
+        "certify": Effort(estimates=7, most_estimates=14, wanted=0.015, seconds=5.0, windows=60),
+    }
+    # A window is about as long as it takes for what it starts with to leave the caches, which costs about 20 us.
+    limits = Limits(
+        window_ns=1_000_000,
+        most_calls=64,
+        handling_ns=200_000,
+        handling_ns_per_byte=0.4,
+        pool_bytes=512 << 20,
+        arena_bytes=64 << 30,
+    )
+
+    def slots(self, layout: Layout, count: int) -> Slots:
+        """Return new slots in shared memory."""
+        return Arena(layout, count)
+
+    def building(self) -> AbstractContextManager[None]:
+        """Let others build and check, but not time, meanwhile."""
+        return timing_lock.held(alone=False)
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Let others build and check, but not time, meanwhile."""
+        return timing_lock.held(alone=False)
+
+    def timing(self) -> AbstractContextManager[None]:
+        """Keep the machine alone."""
+        return timing_lock.held(alone=True)
+
+    def rest(self) -> int:
+        """Do nothing: a process' clock counts what it does between windows."""
+        return 0
+
+    def best(self, windows: list[float]) -> float:
+        """Return the fastest: other work on the machine makes a call slower, never faster."""
+        return min(windows)
+
+    def hand_over_ns(self, layout: Layout) -> float:
+        """Return 0: values are copied outside of the windows."""
+        return 0.0
+
+    def further_threads(self, session: Session) -> int:
+        """Return how many threads there are besides the main one."""
+        return max(0, descendants.threads(session.child.pid) - 1)
+
+    def impossible(self, took_ns: float, nbytes: int, operations: int) -> float | None:
+        """Return the physical floor when `took_ns` is below it, else None."""
+        return floor.is_below_floor(took_ns, nbytes, operations)
+
+    def remarks(self) -> list[str]:
+        """Return what certification did not measure."""
+        return ["all-core: not measured (the protocol times one thread)"]

@@ -1,0 +1,162 @@
+"""A GPU as a device: protocol `cuda-strict-1`.
+
+A window is a batch of calls, each on a slot of its own, with inputs that no call has seen, followed by a wait for the
+whole device; the supervisor's wall clock around it counts. Before each window the supervisor flushes the second-level
+cache, so every call finds its inputs in memory, and has the device turn to the program's context (which takes about a
+millisecond, and is watched: it is no time for work). A program's time on a case is the median window's time per call,
+less what an empty window costs and, when it returns its outputs, less the copy of them into the slot.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+
+from evaluators.worker import cuda, descendants, floor_cuda, nvml, timing_lock
+from evaluators.worker.arena_cuda import CudaArena
+from evaluators.worker.bench import Effort, Limits
+from evaluators.worker.device_view import view
+from evaluators.worker.dtypes import DTYPES
+from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.layout import Layout
+from evaluators.worker.session import Session
+from evaluators.worker.slots import Slots
+from evaluators.worker.status import Status
+from evaluators.worker.stopwatch import device_ns
+
+_FLUSH_BYTES = 256 << 20
+_REPEATS, _COPIES = 7, 20
+_LEAST_FREE = 0.05
+
+
+class CudaBench:
+    """The one GPU that this process sees."""
+
+    device = "cuda"
+    protocol = "cuda-strict-1"
+    answer_is_final = True
+    pinned = False
+    efforts: Mapping[str, Effort] = {
+        "search": Effort(5, 8, wanted=0.01, seconds=2.5, windows=4, rounds=8, hopeless=1.1),
+        "certify": Effort(6, 12, wanted=0.005, seconds=12.0, windows=6, rounds=2),
+    }
+
+    def __init__(self) -> None:
+        """Start the device's context in this process, which nothing untrusted ever runs in."""
+        self.properties = torch.cuda.get_device_properties(0)
+        self.uuid = f"GPU-{self.properties.uuid}"
+        free = torch.cuda.mem_get_info()[0]
+        self.limits = Limits(
+            window_ns=4_000_000,
+            most_calls=128,
+            handling_ns=400_000,
+            handling_ns_per_byte=0.002,
+            pool_bytes=int(free * 0.15),
+            arena_bytes=int(free * 0.35),
+            program_bytes=int(self.properties.total_memory * 0.4),
+        )
+        self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        self._value = 0
+        self._flush_ns = min(self._time_flush() for _ in range(_REPEATS))
+        self._hand_over: dict[tuple[int, ...], float] = {}
+        self._before = nvml.read(self.uuid)
+
+    def slots(self, layout: Layout, count: int) -> Slots:
+        """Return new slots in the device's memory."""
+        return CudaArena(layout, count)
+
+    def building(self) -> AbstractContextManager[None]:
+        """Hold nothing: builds do not touch the device."""
+        return nullcontext()
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Keep the device alone."""
+        return self._alone()
+
+    def timing(self) -> AbstractContextManager[None]:
+        """Keep the device alone."""
+        return self._alone()
+
+    def rest(self) -> int:
+        """Wait for the device, then write more than its second-level cache holds; return how much longer it took.
+
+        Raises CandidateFailure when programs have left no memory: those of the supervisor never do.
+        """
+        free, total = torch.cuda.mem_get_info()
+        if free < _LEAST_FREE * total:
+            # What references leave behind is kept by this process' allocator.
+            torch.cuda.empty_cache()
+            free, total = torch.cuda.mem_get_info()
+        if free < _LEAST_FREE * total:
+            message = f"only {free / 2**30:.1f} of {total / 2**30:.0f} GiB of the device's memory are left"
+            raise CandidateFailure(Status.OUT_OF_MEMORY, message)
+        took = self._time_flush()
+        self._flush_ns = min(took, self._flush_ns)
+        return took - self._flush_ns
+
+    def best(self, windows: list[float]) -> float:
+        """Return the median."""
+        return statistics.median(windows)
+
+    def hand_over_ns(self, layout: Layout) -> float:
+        """Return the time of copying freshly written outputs into a slot, measured here once per set of sizes."""
+        sizes = tuple(field.nbytes for field in layout.outputs)
+        if sizes not in self._hand_over:
+            self._hand_over[sizes] = sum(self._copy_ns(nbytes) for nbytes in sizes)
+        return self._hand_over[sizes]
+
+    def further_threads(self, session: Session) -> int:
+        """Return how many threads were started since the program was loaded, but for those of the driver."""
+        names = descendants.thread_names(session.child.pid)
+        return sum(1 for tid, name in names.items() if tid not in session.first_threads and not name.startswith("cuda"))
+
+    def impossible(self, took_ns: float, nbytes: int, operations: int) -> float | None:
+        """Return the physical floor when `took_ns` is below it, else None."""
+        return floor_cuda.is_below_floor(took_ns, nbytes, operations, self.properties)
+
+    def remarks(self) -> list[str]:
+        """Return the clocks of the device."""
+        before, self._before = self._before, nvml.read(self.uuid)
+        readings = [(when, read) for when, read in (("before", before), ("after", self._before)) if read is not None]
+        return [f"device {when}: {read.words()}" for when, read in readings] or ["device: clocks are not known"]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with timing_lock.held(alone=True, device=self.uuid):
+            torch.cuda.empty_cache()
+            yield
+
+    def _time_flush(self) -> int:
+        torch.cuda.synchronize()
+        cuda.reset_persisting_cache()
+        self._value = (self._value + 1) % 251
+        started = time.perf_counter_ns()
+        self._flush.fill_(self._value)
+        torch.cuda.synchronize()
+        return time.perf_counter_ns() - started
+
+    def _copy_ns(self, nbytes: int) -> float:
+        """Return the slope of a copy after the source was written."""
+        kind = DTYPES["uint8"] if nbytes % 4 else DTYPES["float32"]
+        mapping, fd = cuda.allocate(nbytes)
+        try:
+            target = view(mapping.address, (nbytes // kind.itemsize,), kind)
+            source = torch.empty_like(target)
+            with_copy = min(_batch(source, target, copy=True) for _ in range(_REPEATS))
+            without = min(_batch(source, target, copy=False) for _ in range(_REPEATS))
+        finally:
+            torch.cuda.synchronize()
+            mapping.close_shared(fd)
+        return max(0.0, (with_copy - without) / _COPIES)
+
+
+def _batch(source: torch.Tensor, target: torch.Tensor, *, copy: bool) -> float:
+    def work() -> None:
+        for number in range(_COPIES):
+            source.fill_(number)
+            if copy:
+                target.copy_(source)
+
+    return device_ns(work)

@@ -1,0 +1,48 @@
+"""The supervisor's start on a GPU."""
+
+import importlib.metadata
+import re
+import subprocess
+
+import torch
+
+from evaluators.worker import nvml
+from evaluators.worker.bench import Bench
+from evaluators.worker.bench_cuda import CudaBench
+from evaluators.worker.build_cuda import toolkit_or_none
+from evaluators.worker.failure import SetupFault
+
+
+def start() -> tuple[Bench, tuple[int, int], dict[str, str]]:
+    """Return the GPU as a bench, its compute capability, and what figures measured on it depend on.
+
+    Raises SetupFault when there is no GPU that torch can use.
+    """
+    if not torch.cuda.is_available():
+        raise SetupFault("no GPU was found: its driver, or a build of torch with CUDA, is missing")
+    bench = CudaBench()
+    facts = {
+        "device": bench.properties.name,
+        "driver": nvml.driver_version(),
+        "triton": _version("triton"),
+        "compiler": _nvcc_version(),
+    }
+    return bench, torch.cuda.get_device_capability(0), facts
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _nvcc_version() -> str:
+    tools = toolkit_or_none()
+    if tools is None:
+        return ""
+    run = subprocess.run(
+        [str(tools / "bin" / "nvcc"), "--version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    found = re.search(r"release [^,]*, V([0-9.]+)", run.stdout)
+    return f"nvcc {found.group(1)}" if found else ""
