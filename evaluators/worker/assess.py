@@ -143,11 +143,16 @@ class _Run:
             if state.built is not None and state.checked is not None:
                 took = zip(self._checked_cases, state.checked.call_ns, strict=True)
                 entrants.append(Entrant(state.built, [ns for case, ns in took if case.timed], []))
-        examples = self._examples(entrants, effort)
+        with self._bench.checking():
+            started = time.monotonic()
+            examples = self._examples(entrants, effort)
+            made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0
         for entrant in entrants:
             entrant.examples = examples
         with self._bench.timing():
-            return measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
+            times = measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
+        times.device_s += made_s
+        return times
 
     def _examples(self, entrants: list[Entrant], effort: Effort) -> list[list[Example]]:
         plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
