@@ -72,14 +72,15 @@ class Proof:
         self._place = self._arena.locate(dealt, random_output_offsets(self._arena.layout, _SAMPLES))
         return dealt
 
-    def answered(self, window: Window, bench: Bench, busy_before_ns: int) -> None:
-        """Note an answered window. Where the answer means that all is done (a GPU), what is there now must stay.
+    def answered(self, window: Window, bench: Bench, busy_before_ns: int, *, written: bool) -> None:
+        """Note an answered window. Where the answer means that all outputs are `written`, what is there now must stay.
 
         `busy_before_ns`: for how long the program kept the device to itself between the filling and the window.
         """
         self._final = bench.answer_is_final
-        if self._final and not self._trusted:
+        if written and not self._trusted:
             self._witness()
+        if self._final and not self._trusted:
             window = replace(window, idle_cpu_ns=busy_before_ns + bench.rest())
         self._windows.append(window)
 

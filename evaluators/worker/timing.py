@@ -305,7 +305,8 @@ class _Visit:
         if self._entrants[place].trusted:
             self._woken.append(woken)
         window = session.call(index, slots)
-        proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
+        written = self._bench.answer_is_final or not session.returns
+        proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)), written=written)
         collected = session.collect(copy=session.returns or (place == 0 and self._all_return))
         proof.take(slots, collected, self._bench.further_threads(session))
         session.rest()
