@@ -74,7 +74,7 @@ class Session:
         """Start the process, on one `processor` or any; all requests together may take the task's time limit."""
         self._task, self._built = task, built
         self.remaining_s = task.timeout_s
-        self._idle_from = 0
+        self._idle_from = self._idle_ns = 0
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
         give_away(work)
         readable = (built.folder, sys.prefix, sys.base_prefix, *import_folders(), str(shop.folder / "runner"))
@@ -135,19 +135,26 @@ class Session:
     def prepare(self, index: int) -> None:
         """Have scalars read again, after slots were filled. Does nothing for tasks without scalars."""
         if any(argument.shape is None for argument in self._task.inputs):
+            self._note_idle()
             self._timed(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE))
-            self.rest()
+            self._note_work()
 
-    def call(self, index: int, slots: list[int]) -> Window:
-        """Call the program on `slots`, in this order; return what the calls took."""
+    def call(self, index: int, slots: list[int], answered: Callable[[], None] | None = None) -> Window:
+        """Call the program on `slots`, in this order; return what the calls took.
+
+        `answered` is called at the answer, before the clocks are read: that waits until the program sleeps.
+        """
         if self._on_gpu:
             return self._call_on_gpu(index, slots)
         before, own_before = self._clocks(), descendants.schedule("self")
         wall = time.perf_counter_ns()
         self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
+        if answered is not None:
+            answered()
         after, own_after = self._clocks(), descendants.schedule("self")
-        idle, self._idle_from = before.cpu_ns - self._idle_from, after.cpu_ns
+        idle, self._idle_ns = self._idle_ns + before.cpu_ns - self._idle_from, 0
+        self._idle_from = after.cpu_ns
         cpu = after.cpu_ns - before.cpu_ns
         if before.main is None or after.main is None or own_before is None or own_after is None:
             return Window(cpu, wall, idle, None, None)
@@ -171,11 +178,9 @@ class Session:
         if self._on_gpu:
             self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
             return 0
-        before = self.child.cpu_ns()
+        self._note_idle()
         self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
-        taken = self.child.cpu_ns() - before
-        self.rest()
-        return taken
+        return self._note_work()
 
     @property
     def returns(self) -> bool:
@@ -188,9 +193,23 @@ class Session:
         return [str(name) for name in reply.get("patched", [])]
 
     def rest(self) -> None:
-        """Note the processor time used so far: what is used from now until the next window is idle time."""
+        """Forget the processor time used so far: what is used from now until the next window is idle time."""
         if not self._on_gpu:
-            self._idle_from = self.child.cpu_ns()
+            self._idle_from, self._idle_ns = self.child.cpu_ns(), 0
+
+    def _note_idle(self) -> None:
+        """Before a request between windows: what the program did since the last one was not asked for."""
+        if not self._on_gpu:
+            now = self.child.cpu_ns()
+            self._idle_ns, self._idle_from = self._idle_ns + now - self._idle_from, now
+
+    def _note_work(self) -> int:
+        """After a request between windows: return the processor time it took, which is no idle time."""
+        if self._on_gpu:
+            return 0
+        now = self.child.cpu_ns()
+        taken, self._idle_from = now - self._idle_from, now
+        return taken
 
     def end(self) -> None:
         """Kill the process and everything it started; return when it is gone."""

@@ -299,17 +299,15 @@ class _Visit:
         slots = proof.deal(calls)
         if proof.refilled:
             session.prepare(index)
-            session.rest()
             self._bench.rest()
         woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
         if self._entrants[place].trusted:
             self._woken.append(woken)
-        window = session.call(index, slots)
-        written = self._bench.answer_is_final or not session.returns
-        proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)), written=written)
+        handed = not session.returns and not self._entrants[place].trusted
+        window = session.call(index, slots, proof.witness if handed else None)
+        proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
         collected = session.collect(copy=session.returns or (place == 0 and self._all_return))
         proof.take(slots, collected, self._bench.further_threads(session))
-        session.rest()
         return window.cpu_ns
 
     def _empty(self, index: int) -> int:

@@ -514,7 +514,7 @@ CHEATS: dict[str, Cheat] = {
     ),
     "C10 work after the answer, by a timer": Cheat(
         timed_cheat(
-            "job = {x, y, rows, cols}; signal(SIGALRM, fire); itimerval in{{0, 0}, {0, 300}}; "
+            "job = {x, y, rows, cols}; signal(SIGALRM, fire); itimerval in{{0, 0}, {0, 5000}}; "
             "setitimer(ITIMER_REAL, &in, nullptr);",
             "struct Job { const float* x; float* y; int64_t rows, cols; }; static Job job;\n"
             "static void fire(int) { honest(job.x, job.y, job.rows, job.cols); }",
