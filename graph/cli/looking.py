@@ -48,7 +48,7 @@ def show(
     screen = Screen(json)
     run = load_run(home, thread, at)
     if json:
-        screen.data({**summary(run), "checkpoint": run.snapshot.checkpoint})
+        screen.data(summary(run))
     else:
         past = [] if at == "now" else [("as of", f"round {run.snapshot.values.get('round', 0)}, {run.snapshot.at}")]
         screen.facts([*past, *summary_lines(run)])

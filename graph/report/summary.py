@@ -82,6 +82,7 @@ def summary(run: Run) -> dict[str, Any]:
         "reason": thread.reason,
         "stop": values.get("stop"),
         "round": values.get("round", 0),
+        "checkpoint": run.snapshot.checkpoint,
         "budget": budget(run.config),
         "best": best(run),
         "baseline": values.get("baseline"),

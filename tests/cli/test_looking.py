@@ -16,7 +16,7 @@ SHOW_KEYS = {
 }  # fmt: skip
 BEST_KEYS = {
     "objective", "objective_low", "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "solution", "node",
-    "round", "certified",
+    "round", "certified", "verdict",
 }  # fmt: skip
 SPEND_KEYS = {
     "evaluations", "certifications", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "usd",
