@@ -7,7 +7,7 @@ from typing import Any
 from checkpoints.database import Database
 from checkpoints.rounds import Point, boundaries, find_point, read_marks, unpacked
 from checkpoints.steering import copy_requests
-from checkpoints.threads import Thread, add_event, create_thread, find_thread
+from checkpoints.threads import MEMBER, Thread, add_event, create_thread, find_thread
 from evaluators.objective import Record
 
 _PAID_WITHIN = {
@@ -37,6 +37,8 @@ class Fork(Record):
     """What was changed in it, for the record."""
     name: str | None = None
     """What people call the branch; None takes the task's name and a number."""
+    member: Any = None
+    """Its place in an experiment, recorded in the same step."""
 
 
 def read_origin(connection: sqlite3.Connection, name: str, at: str) -> Origin:
@@ -91,6 +93,8 @@ def _branch(connection: sqlite3.Connection, origin: Origin, fork: Fork) -> Threa
     )
     made = {"parent": source.name, "checkpoint": mark.checkpoint, "round": round_, "options": fork.options}
     add_event(connection, thread.uuid, "branch", made)
+    if fork.member is not None:
+        add_event(connection, thread.uuid, MEMBER, fork.member)
     if mark.round is not None and not mark.next:
         reason = source.reason if origin.point.latest else f"as {source.name} had in round {round_}"
         connection.execute("UPDATE threads SET status = 'finished', reason = ? WHERE uuid = ?", (reason, thread.uuid))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from checkpoints.blobs import BlobFolder, BlobStore
 from checkpoints.database import BUSY_TIMEOUT_S, blob_folder, database_file, home_folder, make_home, open_database
+from checkpoints.experiments import Experiments
 from checkpoints.ledger import Ledger
 from checkpoints.sqlite import SearchSaver, open_saver
 from checkpoints.steering import Steering
@@ -29,6 +30,8 @@ class Home:
     """Names, status and locks of the runs."""
     steering: Steering
     """What people ask of the runs."""
+    experiments: Experiments
+    """Which runs belong to an experiment."""
 
 
 @asynccontextmanager
@@ -62,4 +65,5 @@ async def open_home(
             blobs=blobs,
             threads=Threads(database),
             steering=Steering(database),
+            experiments=Experiments(database),
         )

@@ -18,6 +18,8 @@ from evaluators.objective import Record
 Status = Literal["running", "paused", "finished", "interrupted", "failed"]
 LATEST = "latest"
 """Names the thread that was worked on last."""
+MEMBER = "experiment"
+"""Kind of the event that says of which experiment a thread is a part."""
 
 _COLUMNS = "uuid, name, task, config, created_at, updated_at, status, reason, holder"
 
@@ -75,18 +77,29 @@ class Threads:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, task: str, config: str, uuid: str | None = None) -> Thread:
-        """Add a thread, paused and held by nobody, named after its task.
+    async def create(
+        self, task: str, config: str, uuid: str | None = None, *, name: str | None = None, member: Any = None
+    ) -> Thread:
+        """Add a thread, paused and held by nobody.
 
         Args:
             task: name of the task.
             config: digest of the configuration.
             uuid: the thread id, where another system (the LangGraph server) has given it one.
+            name: what people call it; left out: the task's name and a number.
+            member: its place in an experiment (checkpoints/experiments.py), recorded in the same step.
 
         Raises:
-            UsageError: the uuid is taken.
+            UsageError: the uuid or the name is taken, or the name cannot be one.
         """
-        return await self._database.run(partial(create_thread, task=task, config=config, uuid=uuid))
+
+        def work(connection: sqlite3.Connection) -> Thread:
+            thread = create_thread(connection, task=task, config=config, uuid=uuid, name=name)
+            if member is not None:
+                add_event(connection, thread.uuid, MEMBER, member)
+            return thread
+
+        return await self._database.run(work)
 
     async def find(self, name: str) -> Thread:
         """Return the thread with this name or uuid, the only one that it begins, or the `latest`.

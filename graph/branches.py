@@ -23,7 +23,9 @@ class Branched:
     origin: Origin
 
 
-async def make_branch(folder: Path, name: str, at: str, options: dict[str, Any], new_name: str | None) -> Branched:
+async def make_branch(
+    folder: Path, name: str, at: str, options: dict[str, Any], new_name: str | None, member: Any = None
+) -> Branched:
     """Make a branch of the thread `name` in a folder of runs and return it.
 
     Args:
@@ -32,6 +34,7 @@ async def make_branch(folder: Path, name: str, at: str, options: dict[str, Any],
         at: A round, a checkpoint's id or its beginning, or `now`.
         options: Options that are changed from there on.
         new_name: What the branch is called; None takes the task's name and a number.
+        member: Its place in an experiment, as checkpoints.experiments.Member.
 
     Raises:
         StoreError: the database or the disk failed; nothing is made.
@@ -43,14 +46,15 @@ async def make_branch(folder: Path, name: str, at: str, options: dict[str, Any],
     blobs = BlobFolder(blob_folder(folder))
     async with open_database(file) as database:
         origin = await database.run(lambda connection: read_origin(connection, name, at))
-        fork = Fork(config=origin.config, name=new_name)
+        fork = Fork(config=origin.config, name=new_name, member=member)
         if options:
             before = await asyncio.to_thread(read_config, blobs, origin.config)
             config = changed(before, options)
             _check(config)
             data = config.model_dump(mode="json")
             different = {key: value for key, value in data.items() if value != before.model_dump(mode="json")[key]}
-            fork = Fork(config=await asyncio.to_thread(blobs.put_json, data), options=different, name=new_name)
+            stored = await asyncio.to_thread(blobs.put_json, data)
+            fork = fork.model_copy(update={"config": stored, "options": different})
         return Branched(await branch(database, origin, fork), origin)
 
 

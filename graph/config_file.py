@@ -14,16 +14,21 @@ def load_options(path: Path) -> dict[str, Any]:
         UsageError: the file cannot be read, is no TOML, or holds something other than plain values; names the file,
             the key and the reason.
     """
-    try:
-        options = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: is not TOML: {error}") from error
+    options = load_toml(path)
     for key, value in options.items():
         if isinstance(value, dict):
             raise UsageError(f"{path}: {key}: options are plain `key = value` lines, not tables")
     return options
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds. Raises UsageError, naming the file, when it cannot be read or is no TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: is not TOML: {error}") from error
 
 
 def parse_set(text: str) -> tuple[str, Any]:

@@ -72,7 +72,7 @@ def resolve(preset: str | None, options: Mapping[str, Any]) -> SearchConfig:
     try:
         return SearchConfig.model_validate({**PRESETS[chosen], **given, "preset": chosen}, strict=True)
     except ValidationError as error:
-        raise UsageError(_explained(error)) from error
+        raise UsageError(explained(error)) from error
 
 
 def changed(before: SearchConfig, options: Mapping[str, Any]) -> SearchConfig:
@@ -99,12 +99,12 @@ def nearest(key: str, known: list[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _explained(error: ValidationError) -> str:
-    """Return the first problem in one line."""
+def explained(error: ValidationError, what: str = "option ") -> str:
+    """Return the first problem in one line; `what` stands before the key."""
     first = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     reason = " ".join(first["msg"].split())
-    return f"option {key}: {_shown(first['input'])} is not allowed: {reason[:1].lower()}{reason[1:]}"
+    return f"{what}{key}: {_shown(first['input'])} is not allowed: {reason[:1].lower()}{reason[1:]}"
 
 
 def _shown(value: Any) -> str:

@@ -1,8 +1,7 @@
 """Runs: start a search, go on with one, and let go of it in order, whatever ends the process."""
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,6 +17,7 @@ from evaluators.errors import KsearchError
 from graph.builder import RECURSION_LIMIT, Graph, build_graph
 from graph.config import SearchConfig
 from graph.context import RunContext
+from graph.draining import Drain, Listen, draining
 from graph.migrating import migrated
 from graph.presets import changed
 from graph.state import Opening, SearchState
@@ -25,10 +25,6 @@ from graph.wiring import Backends, services
 from nodes.opening import open_search
 from nodes.records import read_config
 from nodes.services import Services
-
-Listen = Callable[[dict[str, Any]], None]
-"""Receives every event of a run, as it happens: plain JSON with at least `event`."""
-
 
 ATTENTION_S = 0.5
 """How often a run looks for what people ask of it, seconds."""
@@ -60,7 +56,7 @@ async def start(means: Services, config: SearchConfig, listen: Listen) -> Ended:
     """Begin a new thread and run it. Raises KsearchError; what was done until then is kept."""
     opening = await open_search(means, config)
     thread = await means.home.threads.create(opening["task"]["name"], opening["config"])
-    return await _hold(means, thread, opening, listen)
+    return await _alone(means, thread, opening, listen)
 
 
 async def resume(
@@ -70,15 +66,38 @@ async def resume(
 
     `answers` maps ids of pending interrupts to what they are answered with; the others stay pending.
     """
+    thread, config = await _reconfigured(means, name, options)
+    return await _alone(means, thread, Command(resume=answers) if answers else None, listen, config)
+
+
+async def go_on(means: Services, name: str, options: dict[str, Any], listen: Listen, drain: Drain) -> Ended:
+    """Begin or go on with a thread that exists, beside others of this process: `drain` ends them together.
+
+    Raises KsearchError.
+    """
+    thread, config = await _reconfigured(means, name, options)
+    return await _hold(means, thread, None, listen, drain, config)
+
+
+async def _reconfigured(means: Services, name: str, options: dict[str, Any]) -> tuple[Thread, SearchConfig]:
     thread = await means.home.threads.find(name)
     before = await asyncio.to_thread(read_config, means.home.blobs, thread.config)
     config = changed(before, options)
     means.check(config)
-    return await _hold(means, thread, Command(resume=answers) if answers else None, listen, config)
+    return thread, config
+
+
+async def _alone(
+    means: Services, thread: Thread, given: Given, listen: Listen, config: SearchConfig | None = None
+) -> Ended:
+    """Hold the thread as the only one of this process: signals end it."""
+    drain = Drain()
+    with draining(drain, listen):
+        return await _hold(means, thread, given, listen, drain, config)
 
 
 async def _hold(
-    means: Services, thread: Thread, given: Given, listen: Listen, config: SearchConfig | None = None
+    means: Services, thread: Thread, given: Given, listen: Listen, drain: Drain, config: SearchConfig | None
 ) -> Ended:
     """Hold the thread's lock while it runs; leave it with the status that is true."""
     threads = means.home.threads
@@ -92,7 +111,7 @@ async def _hold(
         means.put_in_force(thread.uuid, current.config)
         means.lap(thread.uuid)
         listen({"event": "thread", "thread": thread.name, "uuid": thread.uuid, "task": thread.task})
-        status, state = await _drive(means, current, given, listen)
+        status, state = await _drive(means, current, given, listen, drain)
         stop = state.get("stop")
         reason = "" if stop is None else f"{stop['reason']}: {stop['detail']}"
         return Ended(thread=current, status=status, state=state)
@@ -106,16 +125,17 @@ async def _hold(
         await asyncio.shield(threads.release(thread.uuid, status, reason))
 
 
-async def _drive(means: Services, thread: Thread, given: Given, listen: Listen) -> tuple[Status, SearchState]:
+async def _drive(
+    means: Services, thread: Thread, given: Given, listen: Listen, drain: Drain
+) -> tuple[Status, SearchState]:
     async def ready() -> Services:
         return means
 
     graph = build_graph(ready, means.home.saver)
     where: RunnableConfig = {"configurable": {"thread_id": thread.uuid}, "recursion_limit": RECURSION_LIMIT}
     given = await _input(graph, where, means, thread) if given is None else given
-    control = RunControl()
     status: Status = "finished"
-    with _draining(control, listen):
+    with drain.control() as control:
         attending = asyncio.create_task(_attend(means, thread.uuid, control, listen))
         try:
             async for event in graph.astream(
@@ -156,32 +176,3 @@ async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: T
         # The search had stopped: look again whether the reason still holds under the configuration in force.
         await graph.aupdate_state(where, {"stop": None, "stop_request": ""}, as_node="update_world_model")
     return None
-
-
-class _draining:
-    """While active, the first SIGINT or SIGTERM ends the run at the next boundary, the second one at once."""
-
-    def __init__(self, control: RunControl, listen: Listen) -> None:
-        self._control = control
-        self._listen = listen
-        self._task = asyncio.current_task()
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._received, number)
-
-    def __exit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-    def _received(self, number: int) -> None:
-        name = signal.Signals(number).name
-        if self._control.drain_requested:
-            self._listen({"event": "stopping", "signal": name})
-            if self._task is not None:
-                self._task.cancel()
-            return
-        self._control.request_drain(name)
-        self._listen({"event": "draining", "signal": name})

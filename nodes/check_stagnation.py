@@ -44,7 +44,14 @@ async def check_stagnation(services: Services, state: SearchState, thread: str, 
         idle_rounds=idle_rounds,
         request=state["stop_request"],
     )
-    tell("round", round=round_, evaluations=spend["evaluations"], incumbent=certified.incumbent)
+    tell(
+        "round",
+        round=round_,
+        evaluations=spend["evaluations"],
+        tokens=spend["input_tokens"] + spend["output_tokens"],
+        usd=spend["usd"],
+        incumbent=certified.incumbent,
+    )
     return {
         "config": services.in_force(thread, state["config"]),
         "round": round_,

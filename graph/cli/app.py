@@ -19,6 +19,7 @@ from graph.cli import (
     checking,
     delivering,
     evaluating,
+    experimenting,
     exporting,
     keeping,
     looking,
@@ -66,6 +67,7 @@ app.command("evaluate", epilog="Example: ksearch evaluate softmax mine.cpp their
     evaluating.evaluate
 )
 app.command("evaluations", epilog="Example: ksearch evaluations 4f2a91")(evaluating.evaluations)
+app.add_typer(experimenting.app, name="experiment")
 app.add_typer(showing_tasks.app, name="tasks")
 app.add_typer(prompting.prompts_app, name="prompts")
 app.command("doctor", epilog="Example: ksearch doctor")(checking.doctor)

@@ -23,13 +23,14 @@ from graph.cli.recording import check_record
 from graph.cli.run_log import RunLog
 from graph.cli.screen import Screen
 from graph.config import SearchConfig
+from graph.draining import Listen
 from graph.presets import changed
 from graph.report.causes import Machine, causes, shortfall
 from graph.report.ending import ended_lines, still_stopped, went_wrong
 from graph.report.progress import Progress
 from graph.report.questions import count_text
 from graph.report.summary import Run, best, summary
-from graph.runs import Listen, opened_services, resume, start
+from graph.runs import opened_services, resume, start
 from graph.wiring import Backends
 from nodes.bundling import write_bundle
 from nodes.cassette import export_cassette

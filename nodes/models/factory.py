@@ -15,12 +15,16 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from evaluators.errors import UsageError
 from nodes.models.chat import Chat, ChatReply, ChatRequest
 from nodes.models.options import ModelOptions
 from nodes.models.schedule import Stage, parse_schedule
+
+if TYPE_CHECKING:
+    from langchain_core.rate_limiters import BaseRateLimiter
 
 PROVIDERS = (
     *("openai", "google_genai", "anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "baseten", "bedrock"),
@@ -51,10 +55,11 @@ class ScheduledChat:
 
 
 class Chats:
-    """The chat models of one process: one of each string and set of options, so that rate limits are shared."""
+    """The chat models of one process: one of each string and set of options. Rate limits are shared by a model's."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ModelOptions], Chat] = {}
+        self._limiters: dict[tuple[str, float], BaseRateLimiter] = {}
 
     def get(self, spec: str, options: ModelOptions = _DEFAULTS) -> Chat:
         """Return the model, or schedule of models, that `spec` names. Raises UsageError when it names none."""
@@ -74,8 +79,19 @@ class Chats:
     def _one(self, spec: str, options: ModelOptions) -> Chat:
         key = (spec, options)
         if key not in self._made:
-            self._made[key] = _make(spec, options)
+            self._made[key] = _make(spec, options, self._limiter(spec, options))
         return self._made[key]
+
+    def _limiter(self, spec: str, options: ModelOptions) -> "BaseRateLimiter | None":
+        """Return the limiter of a model: whatever its other options are, a provider counts the requests together."""
+        if options.requests_per_minute is None:
+            return None
+        from nodes.models.provider import make_limiter
+
+        key = (spec, options.requests_per_minute)
+        if key not in self._limiters and (made := make_limiter(options)) is not None:
+            self._limiters[key] = made
+        return self._limiters.get(key)
 
 
 def make_chat(spec: str, options: ModelOptions = _DEFAULTS) -> Chat:
@@ -88,7 +104,7 @@ def kinds(spec: str) -> tuple[str, ...]:
     return tuple(stage.spec.partition(":")[0] for stage in parse_schedule(spec))
 
 
-def _make(spec: str, options: ModelOptions) -> Chat:
+def _make(spec: str, options: ModelOptions, limiter: "BaseRateLimiter | None") -> Chat:
     kind, colon, rest = spec.partition(":")
     if spec == "manual":
         from nodes.models.manual import ManualChat
@@ -104,10 +120,10 @@ def _make(spec: str, options: ModelOptions) -> Chat:
         from nodes.models.cassette import CassetteChat
 
         return CassetteChat(Path(rest))
-    return _provider(kind, rest.strip(), options)
+    return _provider(kind, rest.strip(), options, limiter)
 
 
-def _provider(kind: str, rest: str, options: ModelOptions) -> Chat:
+def _provider(kind: str, rest: str, options: ModelOptions, limiter: "BaseRateLimiter | None") -> Chat:
     if kind not in PROVIDERS:
         close = difflib.get_close_matches(kind, (*PROVIDERS, "exec", "manual", "cassette"), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -117,7 +133,7 @@ def _provider(kind: str, rest: str, options: ModelOptions) -> Chat:
     from nodes.models.clients import Target
     from nodes.models.provider import ProviderChat
 
-    return ProviderChat(Target(kind, name, url), options)
+    return ProviderChat(Target(kind, name, url), options, limiter)
 
 
 def _checked(url: str) -> str:

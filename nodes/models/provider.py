@@ -28,12 +28,13 @@ LONGEST_ASKED_S = 600.0
 class ProviderChat:
     """Implements nodes.models.chat.Chat for whatever LangChain has a chat model of. Built at the first question."""
 
-    def __init__(self, target: Target, options: ModelOptions) -> None:
+    def __init__(self, target: Target, options: ModelOptions, limiter: BaseRateLimiter | None = None) -> None:
+        """Ask `target`; `limiter` is what it shares with others who ask the same model."""
         self.target = target
         self.options = options
         self._client: Client | None = None
         self._building = asyncio.Lock()
-        self._limiter = _limiter(options)
+        self._limiter = make_limiter(options) if limiter is None else limiter
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Return the model's reply; see `Chat` for what is raised."""
@@ -100,7 +101,8 @@ class ProviderChat:
         return ModelFailure(f"{self.target} gave no reply after {count}{asked}, resume later or with another: {reason}")
 
 
-def _limiter(options: ModelOptions) -> BaseRateLimiter | None:
+def make_limiter(options: ModelOptions) -> BaseRateLimiter | None:
+    """Return what keeps to the options' limit; None when there is none."""
     if options.requests_per_minute is None:
         return None
     return InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60, check_every_n_seconds=0.05)

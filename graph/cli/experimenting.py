@@ -1,0 +1,184 @@
+"""`experiment`: many searches by one file, gone on with until all have ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from graph.cli.codes import DONE, FAILED, PAUSED
+from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from graph.cli.run_log import RunLog
+    from graph.experiments.conducting import Conducted
+    from graph.experiments.plan import Plan
+
+_RUN = "run"
+
+
+class _FileOrCommand(TyperGroup):
+    """`ksearch experiment FILE` is `ksearch experiment run FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments of this group."""
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_FileOrCommand,
+    help="Compare ways to search: every cell of a matrix of options, with several seeds each (docs/experiments.md).",
+    epilog="Example: ksearch experiment policies.toml",
+    rich_markup_mode=None,
+)
+
+
+@app.command(_RUN, epilog="Example: ksearch experiment policies.toml")
+def run(
+    file: Annotated[Path, typer.Argument(help="TOML file of the experiment.", metavar="FILE")],
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Run an experiment's searches, or go on with those that have not ended.
+
+    The word `run` may be left out.
+    """
+    from graph.experiments.plan import jobs
+
+    plan = _plan(file)
+    from graph.wiring import Backends
+
+    backends = Backends()
+    for cell in plan.cells:
+        backends.check(cell.config)
+    import asyncio
+
+    screen = Screen(json)
+    show = _Show(screen, len(jobs(plan)), home)
+    cells = f"{len(plan.cells)} cells" if len(plan.cells) > 1 else "1 cell"
+    screen.say(f"{plan.name}: {cells}, {show.count} searches, {plan.at_a_time} at a time")
+    try:
+        conducted = asyncio.run(_conduct(plan, home, show))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        screen.say(f"stopped at once; go on with: ksearch experiment {file}")
+        return PAUSED
+    finally:
+        show.close()
+    from checkpoints.database import home_folder
+    from graph.cli.keeping import prune_when_large
+
+    prune_when_large(screen, home_folder(home))
+    return _conclude(screen, plan, file, conducted)
+
+
+def _plan(file: Path) -> "Plan":
+    from graph.config_file import load_toml
+    from graph.experiments.plan import read_plan
+
+    return read_plan(load_toml(file), str(file), file.stem)
+
+
+async def _conduct(plan: "Plan", home: Path | None, show: "_Show") -> "Conducted":
+    from checkpoints.home import open_home
+    from graph.experiments.conducting import conduct
+    from graph.runs import opened_services
+
+    async with open_home(home) as opened, opened_services(opened) as means:
+        return await conduct(means, plan, show.tell)
+
+
+@dataclass
+class _Show:
+    """What is seen of an experiment while it runs: one line when a search begins, one when it ends."""
+
+    screen: Screen
+    count: int
+    home: Path | None
+    _logs: "dict[str, RunLog]" = field(default_factory=dict)
+    _best: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    _evaluations: dict[str, int] = field(default_factory=dict)
+    _begun: int = 0
+
+    def tell(self, run: str, event: Mapping[str, Any]) -> None:
+        """Show one event of a search; "" stands for the experiment."""
+        match event["event"]:
+            case "draining":
+                self.screen.say(f"{event['signal']}: ending at the next boundary of each search; once more: at once")
+            case "thread":
+                self._begun += 1
+                self.screen.say(f"{run}: at work ({self._begun} begun in this visit, {self.count} in all)")
+            case "round":
+                self._best[run], self._evaluations[run] = event["incumbent"], event["evaluations"]
+            case "ended":
+                self.screen.say(f"{run}: {self._ended(run, event)}")
+        if run and event["event"] != "ended":
+            self._log(run).add(event)
+        elif run in self._logs:
+            self._logs.pop(run).close()
+
+    def close(self) -> None:
+        """Close the logs."""
+        for log in self._logs.values():
+            log.close()
+
+    def _ended(self, run: str, event: Mapping[str, Any]) -> str:
+        from graph.report.figures import one_line, shown
+
+        words = {"done": "finished", "paused": "paused", "failed": "FAILED"}[event["status"]]
+        reason = f" ({one_line(event['reason'])})" if event["reason"] else ""
+        if event["status"] == "failed" or run not in self._best:
+            return f"{words}{reason}"
+        best = self._best[run]
+        figure = "nothing passed" if best is None else f"best {shown(best['objective'], '')}"
+        return f"{words}{reason}, {figure}, {self._evaluations[run]} evaluations"
+
+    def _log(self, run: str) -> "RunLog":
+        from checkpoints.database import home_folder
+        from graph.cli.run_log import RunLog
+
+        return self._logs.setdefault(run, RunLog(home_folder(self.home)))
+
+
+def _conclude(screen: Screen, plan: "Plan", file: Path, conducted: "Conducted") -> int:
+    """Tell how the visit ended and return the exit code."""
+    by_status: dict[str, list[str]] = {"done": [], "paused": [], "failed": [], "left": []}
+    for outcome in conducted.outcomes:
+        by_status[outcome.status].append(outcome.run)
+    spent = conducted.spent
+    facts = [
+        ("searches", ", ".join(f"{len(runs)} {status}" for status, runs in by_status.items() if runs)),
+        ("spent", f"{spent.evaluations} evaluations, {spent.tokens} tokens, {spent.usd:.2f} US dollars"),
+    ]
+    if conducted.stopped:
+        facts.append(("stopped", conducted.stopped))
+    screen.facts(facts)
+    unfinished = by_status["paused"] or by_status["left"]
+    if unfinished and not conducted.stopped:
+        screen.say(f"some wait for you: `ksearch show {unfinished[0]}` says for what")
+    if unfinished or by_status["failed"]:
+        screen.say(f"go on with: ksearch experiment {file}")
+    if screen.json:
+        screen.data(
+            {
+                "experiment": plan.name,
+                "searches": [
+                    {"run": item.run, "status": item.status, "reason": item.reason} for item in conducted.outcomes
+                ],
+                "stopped": conducted.stopped or None,
+                "spent": {
+                    "evaluations": spent.evaluations,
+                    "tokens": spent.tokens,
+                    "usd": spent.usd,
+                    "wall_s": round(conducted.wall_s, 3),
+                },
+            }
+        )
+    if by_status["failed"]:
+        return FAILED
+    return PAUSED if unfinished else DONE

@@ -1,0 +1,102 @@
+"""`ksearch experiment` in real processes: from the file to the searches, killed, stopped, gone on with."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkpoints.history import read_record, read_snapshot, read_states
+from tests.cli.conftest import Call
+
+Start = Callable[..., subprocess.Popen[str]]
+EQUAL = ("tree", "attempts", "edits", "incumbent", "round", "stop")
+FILE = """
+seeds = 2
+at_a_time = 3
+[options]
+task = "scripted"
+planner = "{source}"
+coder = "{source}"
+evaluator = "scripted"
+max_evaluations = 9
+[matrix]
+policy = ["priority", "puct"]
+"""
+
+
+def written(folder: Path, source: str, name: str = "trial") -> Path:
+    file = folder / f"{name}.toml"
+    file.write_text(FILE.replace("{source}", source))
+    return file
+
+
+def evaluations(home: Path) -> int:
+    return sum(item.values.get("spend", {}).get("evaluations", 0) for item in read_states(home))
+
+
+def until(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_from_the_file_to_the_searches(ksearch: Call, tmp_path: Path) -> None:
+    written(tmp_path, "scripted")
+    done = ksearch("experiment", "trial.toml", "--json")
+    assert done.code == 0, done.err
+    assert "trial: 2 cells, 4 searches, 3 at a time" in done.err
+    assert [(item["run"], item["status"]) for item in done.json["searches"]] == [
+        ("trial-priority-s0", "done"),
+        ("trial-puct-s0", "done"),
+        ("trial-priority-s1", "done"),
+        ("trial-puct-s1", "done"),
+    ]
+    assert done.json["spent"]["evaluations"] == 36
+    assert sorted(item["thread"] for item in ksearch("list", "--json").json) == sorted(
+        item["run"] for item in done.json["searches"]
+    )
+    log = (tmp_path / ".ksearch/logs/trial-puct-s1.jsonl").read_text().splitlines()
+    assert len([line for line in log if '"event": "round"' in line]) >= 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_ended_in_the_middle_it_goes_on_to_the_same_end(
+    ksearch: Call, started: Start, slow_script: Callable[[float], str], tmp_path: Path, number: int
+) -> None:
+    home = tmp_path / ".ksearch"
+    file = written(tmp_path, slow_script(0.15))
+    process = started("experiment", file)
+    until(lambda: (home / "logs").exists() and evaluations(home) >= 5)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        assert process.returncode == 3, out
+        assert "go on with: ksearch experiment" in out
+    assert 5 <= evaluations(home) < 36
+    done = ksearch("experiment", file)
+    assert done.code == 0, done.err
+    assert "searches  4 done" in done.out
+    other = tmp_path / "other"
+    assert ksearch("experiment", file, "--home", other).code == 0
+    for snapshot in read_states(other):
+        name = snapshot.thread.name
+        again = read_snapshot(home, name).values
+        assert {key: again[key] for key in EQUAL} == {key: snapshot.values[key] for key in EQUAL}, name
+        calls = [entry.calls for entry in read_record(home, name).entries]
+        assert sum(calls) - len(calls) <= (1 if number == signal.SIGKILL else 0), "no more than the call in flight"
+
+
+def test_what_is_wrong_is_said_before_anything_begins(ksearch: Call, tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text('[matrix]\npolicy = ["puct"]\n[budget]\nevaluation = 3\n')
+    done = ksearch("experiment", "wrong.toml")
+    words = "error: wrong.toml: key 'budget.evaluation' is unknown; did you mean 'evaluations'?"
+    assert (done.code, done.err.strip()) == (2, words)
+    (tmp_path / "model.toml").write_text('[options]\ntask = "scripted"\n[matrix]\nplanner = ["opnai:x"]\n')
+    done = ksearch("experiment", "model.toml")
+    assert (done.code, "did you mean 'openai'" in done.err) == (2, True)
+    assert ksearch("experiment", "none.toml").code == ksearch("experiment").code == 2
+    assert not (tmp_path / ".ksearch").exists()
