@@ -109,6 +109,10 @@ class Threads:
         """
         return await self._database.run(partial(find_thread, name=name))
 
+    async def known(self, uuid: str) -> Thread | None:
+        """Return the thread with exactly this uuid, None when there is none."""
+        return await self._database.run(partial(known_thread, uuid=uuid))
+
     async def all(self) -> list[Thread]:
         """Return all threads, the one worked on last first."""
         return await self._database.run(read_threads)
@@ -240,11 +244,17 @@ def configure(connection: sqlite3.Connection, uuid: str, config: str) -> None:
         add_event(connection, uuid, "config", {"before": before, "after": config})
 
 
-def _get(connection: sqlite3.Connection, uuid: str) -> Thread:
+def known_thread(connection: sqlite3.Connection, uuid: str) -> Thread | None:
+    """Return the thread with exactly this uuid, None when there is none."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM threads WHERE uuid = ?", (uuid,)).fetchone()
-    if row is None:
+    return None if row is None else _thread(row)
+
+
+def _get(connection: sqlite3.Connection, uuid: str) -> Thread:
+    thread = known_thread(connection, uuid)
+    if thread is None:
         raise UsageError(f"there is no run with the id {uuid}: `ksearch list` shows all")
-    return _thread(row)
+    return thread
 
 
 def create_thread(

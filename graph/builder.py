@@ -1,6 +1,6 @@
 """The workflow: nodes, edges and fan-outs. What is drawn here is what runs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -44,11 +44,10 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
     def state_node(work: StateNode) -> Any:
         async def node(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
             means, thread = await services(), _thread(runtime)
-            async with means.presence.working(thread):
+            async with means.working(thread):
                 current = migrated(state)
                 update = await work(means, cast(SearchState, current), thread, _tell(runtime))
-            moved = {key: value for key, value in current.items() if key not in state or value != state.get(key)}
-            return {**moved, **update}
+            return {**_moved(state, current), **update}
 
         return node
 
@@ -62,26 +61,30 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
 
         return node
 
-    async def begin(state: Opening, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    async def begin(state: SearchState, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
         means, thread = await services(), _thread(runtime)
+        if "tree" in state:
+            # Run with an input as if it were new: it goes on, as `ksearch resume` would.
+            async with means.working(thread):
+                return {**_moved(state, migrated(state)), "stop": None, "stop_request": ""}
         opening = await opened(means, state, runtime.context, thread)
-        async with means.presence.working(thread):
+        async with means.working(thread):
             update = {**opening, **await initialize(means, opening, thread, _tell(runtime))}
             await _let_go(means, thread, update["stop"])
             return update
 
     async def draw(state: Sample, *, runtime: Runtime[RunContext]) -> Command[Literal["evaluate"]]:
         means, thread = await services(), _thread(runtime)
-        async with means.presence.working(thread):
+        async with means.working(thread):
             candidate = await instantiate_program(means, state, thread, _tell(runtime))
         return Command(goto=[Send("evaluate", candidate)])
 
     async def judge(state: Candidate, *, runtime: Runtime[RunContext]) -> dict[str, Any]:
         means, thread = await services(), _thread(runtime)
-        async with means.presence.working(thread):
+        async with means.working(thread):
             return await evaluate(means, state, thread, _tell(runtime))
 
-    graph.add_node("initialize", begin, input_schema=Opening)
+    graph.add_node("initialize", begin)
     graph.add_node("select_action", state_node(ending(select_action)))
     graph.add_node("instantiate_program", draw, input_schema=Sample, destinations=("evaluate",))
     graph.add_node("evaluate", judge, input_schema=Candidate)
@@ -89,7 +92,9 @@ def build_graph(services: OpenServices, checkpointer: BaseCheckpointSaver[str] |
     graph.add_node("update_world_model", state_node(ending(update_world_model)))
 
     graph.add_edge(START, "initialize")
-    graph.add_conditional_edges("initialize", after_initialize)
+    graph.add_conditional_edges(
+        "initialize", after_initialize, ["select_action", "check_stagnation", "update_world_model", "__end__"]
+    )
     graph.add_conditional_edges("select_action", _drawing(after_select), ["instantiate_program", "__end__"])
     graph.add_edge("evaluate", "check_stagnation")
     graph.add_conditional_edges(
@@ -126,6 +131,11 @@ def _drawing(route: Callable[[SearchState], str]) -> Callable[[SearchState], str
 
     edge.__name__ = route.__name__
     return edge
+
+
+def _moved(state: SearchState, current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what bringing a state up to date has changed."""
+    return {key: value for key, value in current.items() if key not in state or value != state.get(key)}
 
 
 async def _let_go(means: Services, thread: str, stop: Stop | None) -> None:

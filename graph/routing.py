@@ -11,9 +11,15 @@ END: Literal["__end__"] = "__end__"
 """LangGraph's name of the end (equal to `langgraph.graph.END`, which the core does not import)."""
 
 
-def after_initialize(state: SearchState) -> Literal["select_action", "__end__"]:
-    """Go on unless there is a reason to stop."""
-    return "select_action" if state.get("stop") is None else END
+def after_initialize(
+    state: SearchState,
+) -> Literal["select_action", "check_stagnation", "update_world_model", "__end__"]:
+    """Go on unless there is a reason to stop: with a new round, or where a search that was begun before was left."""
+    if state.get("stop") is not None:
+        return END
+    if state.get("results"):
+        return "check_stagnation"
+    return "select_action" if len(_active(state)) == len(state.get("cycles", [])) else "update_world_model"
 
 
 def after_select(state: SearchState) -> Literal["instantiate_program", "__end__"]:

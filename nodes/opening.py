@@ -13,12 +13,17 @@ from nodes.services import Services
 
 
 async def opened(services: Services, state: Mapping[str, Any], context: RunContext | None, thread: str) -> Opening:
-    """Return configuration and task of a thread: those already in the state, else those of the context.
+    """Return configuration and task of a thread: its own when it was begun before, else those of the context.
 
     Raises UsageError for an unknown option, task or language; names the nearest.
     """
-    if "config" in state:
-        return Opening(config=state["config"], task=state["task"])
+    known = await services.home.threads.known(thread)
+    if known is not None and "task" in state:
+        return Opening(config=known.config, task=state["task"])
+    if known is not None:
+        # It got no further than its first node, whose input was empty: what it is to search for, its row tells.
+        opening = await open_search(services, await services.config(thread, known.config))
+        return Opening(config=known.config, task=opening["task"])
     context = RunContext() if context is None else context
     config = resolve(context.preset, {"task": context.task, **context.options})
     opening = await open_search(services, config)

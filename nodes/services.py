@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -32,18 +32,21 @@ REMEMBERED = 256
 
 
 class Presence(Protocol):
-    """Who is at work on a thread. The command line holds a thread around the graph, the server from within it."""
+    """Who is at work on a thread, and what people ask of it meanwhile.
+
+    The command line sees to both around the graph; the server, which does not run the graph itself, from within.
+    """
 
     async def begin(self, thread: str, task: str, config: str) -> None:
         """Add a thread that was begun by the graph itself."""
         ...
 
-    def working(self, thread: str) -> AbstractAsyncContextManager[None]:
-        """Hold the thread while a node works on it; an error lets go of it."""
+    def working(self, thread: str) -> AbstractAsyncContextManager[str | None]:
+        """Surround a node's work; gives the blob of the configuration in force, None when that is seen to elsewhere."""
         ...
 
     async def ended(self, thread: str, stop: Stop) -> None:
-        """Let go of a thread whose search has ended."""
+        """Take note that the search has ended."""
         ...
 
 
@@ -87,6 +90,14 @@ class Services:
     def put_in_force(self, thread: str, config: str) -> None:
         """Make `config` (a blob) the configuration of a thread from its next node on."""
         self._in_force[thread] = config
+
+    @asynccontextmanager
+    async def working(self, thread: str) -> AsyncIterator[None]:
+        """Surround a node's work on a thread, under the configuration in force. Raises what presence does."""
+        async with self.presence.working(thread) as config:
+            if config is not None:
+                self.put_in_force(thread, config)
+            yield
 
     def in_force(self, thread: str, config: str) -> str:
         """Return the blob of the thread's configuration; `config` is what its state says."""

@@ -1,16 +1,27 @@
-"""The graph that `langgraph dev` serves. Services are opened at the first node and shared by all runs."""
+"""The graph that `langgraph dev` serves. Services are opened at the first run and shared by all."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from langchain_core.runnables import RunnableConfig
+from langgraph_sdk.runtime import ServerRuntime
 
 from checkpoints.home import open_home
 from evaluators.resolve import resolve_builtin
 from graph.builder import Graph, build_graph
 from graph.config import SearchConfig
-from graph.server.presence import HeldWithin
-from graph.server.safety import refuse_unsafe
+from graph.server.presence import HeldByTheServer
+from graph.server.safety import refuse_unknown, refuse_unsafe
 from graph.wiring import Backends, services
 from nodes.services import Services
+
+
+@dataclass(frozen=True)
+class _Means:
+    services: Services
+    presence: HeldByTheServer
 
 
 class _Process:
@@ -18,16 +29,20 @@ class _Process:
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
-        self._opened: dict[int, asyncio.Task[Services]] = {}
+        self._opened: dict[int, asyncio.Task[_Means]] = {}
 
-    async def services(self) -> Services:
-        """Return the services, opened once even when several runs ask at the same time."""
+    async def means(self) -> _Means:
+        """Return the means, opened once even when several runs ask at the same time."""
         loop = id(asyncio.get_running_loop())
         if loop not in self._opened:
             self._opened[loop] = asyncio.create_task(self._open())
         return await asyncio.shield(self._opened[loop])
 
-    async def _open(self) -> Services:
+    async def services(self) -> Services:
+        """Return the services alone."""
+        return (await self.means()).services
+
+    async def _open(self) -> _Means:
         home = await self._stack.enter_async_context(open_home())
         backends = Backends()
         self._stack.push_async_callback(backends.close)
@@ -36,13 +51,29 @@ class _Process:
             refuse_unsafe(config)
             backends.check(config)
 
+        presence = HeldByTheServer(home, check)
         # Only built-in tasks: whoever reaches the server must not make it read or run files of their choosing.
-        return services(home, backends, resolve=resolve_builtin, presence=HeldWithin(home), check=check)
+        return _Means(services(home, backends, resolve=resolve_builtin, presence=presence, check=check), presence)
 
 
 _process = _Process()
 
 
-def make_graph() -> Graph:
-    """Return the search for the server, which brings its own checkpointer."""
-    return build_graph(_process.services)
+@asynccontextmanager
+async def make_graph(config: RunnableConfig, runtime: ServerRuntime) -> AsyncIterator[Graph]:
+    """Give the search to the server, which brings its own checkpointer; hold the thread while it runs.
+
+    Raises:
+        UsageError: the context has a key that there is not, or another process is at work on the thread.
+    """
+    graph = build_graph(_process.services)
+    running = runtime.execution_runtime
+    if running is None:
+        yield graph
+        return
+    refuse_unknown(running.context or {})
+    means = await _process.means()
+    thread = str(config["configurable"]["thread_id"])
+    async with means.presence.visiting(thread):
+        means.services.lap(thread)
+        yield graph
