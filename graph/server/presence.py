@@ -24,6 +24,8 @@ class _Visit:
     worked: bool = False
     checked: str = ""
     """The configuration that was found to be allowed here."""
+    refusal: UsageError | None = None
+    """Why nothing may be done. A node raises it: what is raised outside of nodes, the server keeps to itself."""
     failure: str = ""
     stop: Stop | None = None
 
@@ -42,17 +44,17 @@ class HeldByTheServer:
         self._turns: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def visiting(self, thread: str) -> AsyncIterator[None]:
+    async def visiting(self, thread: str, refusal: UsageError | None) -> AsyncIterator[None]:
         """Hold the thread, if it was begun before, for one run of the server, and leave it with the true status.
 
-        A second run of the thread in this process waits for the first. Raises UsageError when another process is at
-        work on it.
+        A second run of the thread in this process waits for the first. With a `refusal`, or when another process is at
+        work on the thread, the run's first node fails for that reason.
         """
         async with self._turns.setdefault(thread, asyncio.Lock()):
-            visit = self._visits[thread] = _Visit()
+            visit = self._visits[thread] = _Visit(refusal=refusal)
             try:
-                if await self._home.threads.known(thread) is not None:
-                    visit.before = await self._home.threads.acquire(thread)
+                if refusal is None and await self._home.threads.known(thread) is not None:
+                    await self._acquire(thread, visit)
                 yield
             except KsearchError as error:
                 visit.failure = visit.failure or _line(error)
@@ -64,9 +66,12 @@ class HeldByTheServer:
                     await asyncio.shield(self._home.threads.release(thread, status, reason))
 
     async def begin(self, thread: str, task: str, config: str) -> None:
-        """Add the thread under the server's id and hold it."""
+        """Add the thread under the server's id and hold it. Raises UsageError when the run is refused."""
+        visit = self._visits[thread]
+        if visit.refusal is not None:
+            raise visit.refusal
         await self._home.threads.create(task, config, thread)
-        self._visits[thread].before = await self._home.threads.acquire(thread)
+        await self._acquire(thread, visit)
 
     @asynccontextmanager
     async def working(self, thread: str) -> AsyncIterator[str]:
@@ -75,9 +80,11 @@ class HeldByTheServer:
         Raises:
             GraphInterrupt: someone asked the thread to pause; like at a breakpoint, the run ends before the node, and
                 the server goes on with it when it is run without input.
-            UsageError: the configuration is not allowed here, or no search was begun under this id.
+            UsageError: the run is refused, its configuration is not allowed here, or no search was begun under this id.
         """
         visit = self._visits[thread]
+        if visit.refusal is not None:
+            raise visit.refusal
         if visit.before is None:
             raise UsageError(f"no search was begun under the id {thread}: copy runs with `ksearch branch`")
         config, pause = await self._home.steering.orders(thread)
@@ -99,6 +106,12 @@ class HeldByTheServer:
     async def ended(self, thread: str, stop: Stop) -> None:
         """Remember why the search has ended."""
         self._visits[thread].stop = stop
+
+    async def _acquire(self, thread: str, visit: _Visit) -> None:
+        try:
+            visit.before = await self._home.threads.acquire(thread)
+        except UsageError as error:
+            visit.refusal = error
 
     def _allow(self, config: str) -> None:
         self._check(read_config(self._home.blobs, config))

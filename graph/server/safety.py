@@ -26,12 +26,13 @@ def refuse_unsafe(config: SearchConfig) -> None:
         raise UsageError(f"{kind}: is refused from the server; to allow it, start the server with {ALLOW}={kind}")
 
 
-def refuse_unknown(keys: Iterable[str]) -> None:
-    """Raise UsageError for a key of the context that there is not, which the server would drop without a word."""
+def unknown_key(keys: Iterable[str]) -> UsageError | None:
+    """Return what is wrong when the context has a key that there is not, which the server drops without a word."""
     known = list(RunContext.model_fields)
     for key in keys:
         if key in known or key in _LANGGRAPHS or key.startswith("__"):
             continue
         if key in SearchConfig.model_fields:
-            raise UsageError(f"context {key!r}: is an option; put it into the context's options: {{{key!r}: ...}}")
-        raise UsageError(f"context {key!r} is unknown{nearest(key, known)}")
+            return UsageError(f"context {key!r}: is an option; put it into the context's options: {{{key!r}: ...}}")
+        return UsageError(f"context {key!r} is unknown{nearest(key, known)}")
+    return None

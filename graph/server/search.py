@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
@@ -13,7 +14,7 @@ from evaluators.resolve import resolve_builtin
 from graph.builder import Graph, build_graph
 from graph.config import SearchConfig
 from graph.server.presence import HeldByTheServer
-from graph.server.safety import refuse_unknown, refuse_unsafe
+from graph.server.safety import refuse_unsafe, unknown_key
 from graph.wiring import Backends, services
 from nodes.services import Services
 
@@ -60,20 +61,15 @@ _process = _Process()
 
 
 @asynccontextmanager
-async def make_graph(config: RunnableConfig, runtime: ServerRuntime) -> AsyncIterator[Graph]:
-    """Give the search to the server, which brings its own checkpointer; hold the thread while it runs.
-
-    Raises:
-        UsageError: the context has a key that there is not, or another process is at work on the thread.
-    """
+async def make_graph(config: RunnableConfig, runtime: ServerRuntime[dict[str, Any]]) -> AsyncIterator[Graph]:
+    """Give the search to the server, which brings its own checkpointer; hold the thread while it runs."""
     graph = build_graph(_process.services)
     running = runtime.execution_runtime
     if running is None:
         yield graph
         return
-    refuse_unknown(running.context or {})
     means = await _process.means()
-    thread = str(config["configurable"]["thread_id"])
-    async with means.presence.visiting(thread):
+    thread = str(config.get("configurable", {})["thread_id"])
+    async with means.presence.visiting(thread, unknown_key(running.context or {})):
         means.services.lap(thread)
         yield graph

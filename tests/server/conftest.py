@@ -1,0 +1,70 @@
+"""`langgraph dev` with the repository's langgraph.json: one server for all tests here, with a home of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served") / "home"
+
+
+@pytest.fixture(scope="session")
+def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start the server as `make dev` does, with a folder of runs of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("log") / "server.log"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "KSEARCH_HOME": str(home),
+        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        "LANGGRAPH_NO_VERSION_CHECK": "true",
+    }
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_ready(port, server, log)
+        yield address
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _wait_until_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text()
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    pytest.fail(f"the server did not start: {log.read_text()}")
+
+
+@pytest.fixture
+async def client(address: str) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=address) as opened:
+        yield opened
