@@ -1,12 +1,13 @@
 """What a search maximises or minimises, and the one comparison of results."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Goal = Literal["max", "min"]
+T = TypeVar("T")
 
 
 class Record(BaseModel):
@@ -20,6 +21,12 @@ class Record(BaseModel):
         for name in copied.__dict__.keys() - type(copied).model_fields.keys():
             object.__delattr__(copied, name)
         return copied
+
+    def _kept(self, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` gives, computed once; with its leading underscore `name` is no part of dict(record)."""
+        if name not in self.__dict__:
+            object.__setattr__(self, name, make())
+        return cast(T, self.__dict__[name])
 
 
 class Objective(Record):

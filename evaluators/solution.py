@@ -1,7 +1,6 @@
 """A candidate program: its files and how it is called. Its content is its identity."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -49,10 +48,10 @@ class Solution(Record):
                 raise ValueError(f"file name {name!r} must be a plain name without folders")
         return {name: text.replace("\r\n", "\n").replace("\r", "\n") for name, text in files.items()}
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Identity: sha256 over files, language, entry point, flags and binding (64 hex digits)."""
-        return digest_json(self.model_dump(mode="json"))
+        return self._kept("_digest", lambda: digest_json(self.model_dump(mode="json")))
 
 
 def with_main_file(data: Any, files: str) -> Any:

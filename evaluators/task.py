@@ -1,7 +1,6 @@
 """A task: what to compute, on which workloads, how it is checked and judged. Self-contained data."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
@@ -176,14 +175,16 @@ class Task(Record):
         """Return the workloads of one split, in order."""
         return tuple(workload for workload in self.workloads if workload.split == split)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Identity: sha256 over everything but where the task came from (64 hex digits).
 
         Fields at their defaults are left out, so that a new optional field does not make every task another one. A
         default must therefore never change its meaning.
         """
-        return digest_json(self.model_dump(mode="json", exclude={"origin"}, exclude_defaults=True))
+        return self._kept(
+            "_digest", lambda: digest_json(self.model_dump(mode="json", exclude={"origin"}, exclude_defaults=True))
+        )
 
     def sizes(self, workload: Workload) -> Mapping[str, int]:
         """Return every axis' size for one workload, constants included."""

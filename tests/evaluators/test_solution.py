@@ -91,3 +91,4 @@ def test_a_changed_copy_has_an_identity_of_its_own() -> None:
     assert changed.digest != before
     assert changed.digest == Solution.model_validate(changed.model_dump()).digest
     assert (solution.digest, solution) == (before, Solution.model_validate(solution.model_dump()))
+    assert Solution.model_validate(dict(solution)) == solution
