@@ -12,7 +12,7 @@ from checkpoints.database import connect_reader, database_file
 from checkpoints.faults import storage_errors
 from checkpoints.ledger import Entry, read_entries
 from checkpoints.packed import EDGE, planned, unpack
-from checkpoints.rounds import NOW, Mark, find_point, read_marks
+from checkpoints.rounds import NOW, Mark, boundaries, find_point, read_marks, unpacked
 from checkpoints.steering import Request, read_requests
 from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
 from evaluators.errors import UsageError
@@ -132,6 +132,20 @@ def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
             return
         for row in connection.execute(f"{_CHECKPOINT} ORDER BY checkpoint_id DESC", (thread.uuid,)):
             yield _snapshot(connection, thread, row, past=True)
+
+
+def read_rounds(home: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the thread's state at the end of each round, the oldest first, and its latest one.
+
+    Arguments and errors are those of `read_state`.
+    """
+    with _reading(home) as connection:
+        thread = find_thread(connection, name)
+        marks = _marks(connection, thread)
+        ends = {mark.checkpoint for mark in boundaries(marks).values()} | {mark.checkpoint for mark in marks[-1:]}
+        for checkpoint in sorted(ends):
+            values = unpacked(connection, thread.uuid, checkpoint)["channel_values"]
+            yield {name: value for name, value in values.items() if not name.startswith(("__", EDGE))}
 
 
 def read_record(home: Path, name: str, at: str = NOW) -> ThreadRecord:

@@ -1,4 +1,4 @@
-"""`experiment`: many searches by one file, gone on with until all have ended."""
+"""`experiment`: many searches by one file, gone on with until all have ended, and what they say about each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,6 +75,77 @@ def run(
 
     prune_when_large(screen, home_folder(home))
     return _conclude(screen, plan, file, conducted)
+
+
+@app.command("report", epilog="Example: ksearch experiment report policies --html policies.html")
+def report(
+    name: Annotated[
+        str, typer.Argument(help="Name of an experiment, or its file.", metavar="[EXPERIMENT]", show_default=True)
+    ] = "latest",
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at",
+            help="Budget to look at: evaluations=N, tokens=N or usd=N. Repeatable; cells are compared at the first.",
+            metavar="KIND=AMOUNT",
+        ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write it as one HTML file.", metavar="FILE")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write the curves as an image.", metavar="FILE")] = None,
+    json: AsJson = False,
+    home: HomeFolder = None,
+    debug: Debug = False,
+) -> int:
+    """Tell what an experiment says: figures of each cell, and which differences the data support.
+
+    It may be looked at while the experiment runs.
+    """
+    from checkpoints.database import home_folder
+    from evaluators.errors import UsageError
+    from graph.experiments.curves import Budget, default_budgets
+    from graph.experiments.findings import findings
+    from graph.experiments.loading import load_experiment
+    from graph.experiments.report import facts, report_lines
+
+    given = [Budget.parse(text) for text in at or []]
+    budgets = [budget for budget in given if budget is not None]
+    if len(budgets) < len(given):
+        wrong = (at or [])[given.index(None)]
+        raise UsageError(f"--at {wrong!r}: write evaluations=N, tokens=N or usd=N")
+    screen = Screen(json)
+    plan, searches, objectives = load_experiment(home_folder(home), _name(name))
+    known = [item for item in searches if item.task in objectives]
+    whole = _evaluations(plan)
+    found = findings(
+        known,
+        objectives,
+        budgets or default_budgets(known, whole),
+        budgets[0] if budgets else Budget("evaluations", whole),
+    )
+    if png is not None or html is not None:
+        from graph.experiments import page, plots
+
+        if png is not None:
+            plots.write_png(found, png)
+        if html is not None:
+            page.write_page(plan, found, html)
+    if json:
+        screen.data(facts(plan, found))
+    else:
+        screen.page(report_lines(plan, found))
+    return DONE
+
+
+def _name(given: str) -> str:
+    """Return the experiment that a name or a file stands for."""
+    return _plan(Path(given)).name if given.endswith(".toml") else given
+
+
+def _evaluations(plan: "Plan") -> int:
+    """Return how far all cells go."""
+    if plan.matched is not None:
+        return plan.matched.evaluations
+    return min(cell.config.max_evaluations for cell in plan.cells)
 
 
 def _plan(file: Path) -> "Plan":
@@ -163,6 +234,7 @@ def _conclude(screen: Screen, plan: "Plan", file: Path, conducted: "Conducted") 
         screen.say(f"some wait for you: `ksearch show {unfinished[0]}` says for what")
     if unfinished or by_status["failed"]:
         screen.say(f"go on with: ksearch experiment {file}")
+    screen.say(f"compare the cells: ksearch experiment report {plan.name}")
     if screen.json:
         screen.data(
             {

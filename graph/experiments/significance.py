@@ -26,6 +26,12 @@ class Mean:
     high: float | None
     count: int
 
+    @property
+    def inverse(self) -> "Mean":
+        """The mean of the reciprocals."""
+        low, high = (None if end is None else 1 / end for end in (self.high, self.low))
+        return Mean(1 / self.value, low, high, self.count)
+
 
 @dataclass(frozen=True)
 class Test:
@@ -109,7 +115,9 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> Test:
     for rank in ranks:
         for size in range(chosen, 0, -1):
             sums[size].update({value + rank: ways for value, ways in sums[size - 1].items()})
-    smallest = min(1.0, 2 / math.comb(len(ranks), chosen))
+    # Groups of unequal sizes and ties can leave one arrangement alone at the far end.
+    ends = 2 if len(first) == len(second) else 1
+    smallest = min(1.0, ends / math.comb(len(ranks), chosen))
     return Test("rank_sum", _two_sided(sums[chosen], sum(ranks[:chosen])), smallest)
 
 

@@ -1,5 +1,8 @@
 """`ksearch experiment` in real processes: from the file to the searches, killed, stopped, gone on with."""
 
+import math
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.history import read_record, read_snapshot, read_states
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, call
 
 Start = Callable[..., subprocess.Popen[str]]
 EQUAL = ("tree", "attempts", "edits", "incumbent", "round", "stop")
@@ -100,3 +103,71 @@ def test_what_is_wrong_is_said_before_anything_begins(ksearch: Call, tmp_path: P
     assert (done.code, "did you mean 'openai'" in done.err) == (2, True)
     assert ksearch("experiment", "none.toml").code == ksearch("experiment").code == 2
     assert not (tmp_path / ".ksearch").exists()
+
+
+@pytest.fixture(scope="session")
+def _conducted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("conducted")
+    written(folder, "scripted")
+    assert call(folder, "experiment", "trial.toml").code == 0
+    return folder
+
+
+@pytest.fixture
+def conducted(_conducted: Path, tmp_path: Path) -> Path:
+    """The test's folder, in which the experiment `trial` has ended."""
+    shutil.copytree(_conducted, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_a_report_of_what_was_found(conducted: Path) -> None:
+    done = call(conducted, "experiment", "report", "--json")
+    assert done.code == 0, done.err
+    facts = done.json
+    (task,) = facts["tasks"]
+    runs = {item["thread"]: item for item in call(conducted, "list", "--json").json}
+    assert (facts["experiment"], facts["finished"], task["unit"]) == ("trial", 4, "x")
+    for cell in task["cells"]:
+        bests = [runs[item["run"]]["best"]["value"] for item in cell["searches"]]
+        whole = next(item for item in cell["at"] if (item["budget"], item["amount"]) == ("evaluations", 9))
+        assert whole["mean"] == pytest.approx(math.sqrt(math.prod(bests)))
+        assert (whole["reached"], whole["found"], whole["best"]) == (2, 2, max(bests))
+        for item in cell["searches"]:
+            spent = call(conducted, "show", item["run"], "--json").json["spend"]
+            last = item["curve"][-1]
+            assert (last["evaluations"], last["tokens"]) == (9, spent["input_tokens"] + spent["output_tokens"])
+            assert 0 < item["distinct_replies"] <= item["replies"]
+    (comparison,) = task["comparisons"]
+    assert (comparison["first"], comparison["second"], comparison["pairs"]) == ("priority", "puct", 2)
+    assert not comparison["supported"]
+    assert "too few searches" in facts["power"]
+    text = call(conducted, "experiment", "report", "trial.toml", "--at", "evaluations=4", "--at", "tokens=900").out
+    assert "AT 4 EVALUATIONS" in text
+    assert "AT 900 TOKENS" in text
+    assert "compared at 4 evaluations" in text
+    assert "not supported by the data:" in text
+    assert "Holm's rule for 1 comparison;" in text
+
+
+def test_a_report_as_a_page_and_an_image(conducted: Path) -> None:
+    done = call(conducted, "experiment", "report", "trial", "--html", "trial.html", "--png", "trial.png")
+    assert done.code == 0, done.err
+    page = (conducted / "trial.html").read_text()
+    assert (conducted / "trial.png").read_bytes().startswith(b"\x89PNG")
+    for needed in ("<svg", "puct", "policy = puct", "Compared at 9 evaluations", "Holm&#39;s rule"):
+        assert needed in page
+    outside = re.findall(r"""(?:src|href)=["'](?!#)([^"']*)|url\((?!#)([^)]*)|<script|@import""", page)
+    assert outside == [], "the page needs nothing but itself"
+    again = call(conducted, "experiment", "report", "trial", "--html", "again.html")
+    assert (again.code, (conducted / "again.html").read_text()) == (0, page)
+
+
+def test_reports_that_cannot_be_given(conducted: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for arguments, words in (
+        (("other",), "there is no experiment 'other'; there are trial"),
+        (("--at", "rounds=3"), "--at 'rounds=3': write evaluations=N, tokens=N or usd=N"),
+        (("none.toml",), "none.toml: cannot be read"),
+    ):
+        done = call(conducted, "experiment", "report", *arguments)
+        assert (done.code, words in done.err) == (2, True), done.err
+    assert call(tmp_path_factory.mktemp("empty"), "experiment", "report").code == 2

@@ -1,15 +1,22 @@
 """Conducting an experiment: threads, concurrency, budgets of the whole, going on, matched states."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from checkpoints.history import read_lineages, read_record, read_snapshot
+from checkpoints.history import read_checkpoints, read_lineages, read_record, read_snapshot
+from checkpoints.logs import read
 from evaluators.errors import UsageError
+from graph.experiments.curves import Budget
+from graph.experiments.findings import findings
+from graph.experiments.loading import load_experiment
+from graph.experiments.plan import jobs
 from nodes.services import Services
 from tests.experiments.conftest import SCRIPTED, Experiment
 
 TWO = f'seeds = 2\nat_a_time = 2\n{SCRIPTED}\n[matrix]\npolicy = ["priority", "puct"]\n'
+MATCHED = '[matched]\nrun = "source-all-s0"\nevaluations = 4\n'
 NAMES = ["trial-priority-s0", "trial-puct-s0", "trial-priority-s1", "trial-puct-s1"]
 
 
@@ -129,6 +136,46 @@ async def test_the_same_states_are_given_to_every_cell(means: Services, experime
     assert all(len(places) == 1 for places in chosen.values()), "both cells began with the same node"
     again = await experiment(text)
     assert again.spent == done.spent
+
+
+async def test_a_matched_report_is_of_what_each_cell_made_of_the_state(means: Services, experiment: Experiment) -> None:
+    """Not of what the state came with: the source's best would be the best of every cell."""
+    await experiment(f'name = "source"\n{SCRIPTED}'.replace("= 6", "= 30"))
+    await experiment(f"{MATCHED}at = [3, 12]\n[matrix]\nstagnation = [5, 9]\n")
+    plan, searches, objectives = load_experiment(means.home.folder, "trial")
+    assert [item.run for item in searches] == [job.run for job in jobs(plan)]
+    members = {thread.name: member for member, thread in await means.home.experiments.members("trial")}
+    for item in searches:
+        values = read_snapshot(means.home.folder, item.run).values
+        log = list(read(means.home.blobs, values["attempts"]))
+        own = [entry["result"]["objective"] for entry in log if entry["number"] > members[item.run].attempts]
+        assert item.points[-1].best == max((value["value"] for value in own if value), default=None)
+        assert (item.points[0].evaluations, item.points[0].best, item.points[-1].evaluations) == (0, None, 4)
+        everything = read_record(means.home.folder, item.run).entries
+        assert 4 <= item.replies.count < sum(entry.key.role in ("planner", "coder") for entry in everything)
+    (task,) = findings(searches, objectives, (Budget("evaluations", 4),), Budget("evaluations", 4))
+    assert (task.comparisons[0].test.kind, task.comparisons[0].test.pairs) == ("signed_rank", 2)
+
+
+async def test_planners_are_given_the_plan_of_one_cycle(
+    means: Services, experiment: Experiment, tmp_path: Path
+) -> None:
+    """From a checkpoint at which the plan comes next, each planner revises the same tree after the same cycle."""
+    await experiment(f'name = "source"\n{SCRIPTED}'.replace("= 6", "= 30"))
+    source = "source-all-s0"
+    places = [item for item in read_checkpoints(means.home.folder, source) if item.next == ("update_world_model",)]
+    state = places[len(places) // 2]
+    (tmp_path / "silent.json").write_text('{"proposals": []}')
+    planners = f'planner = ["scripted", "script:{tmp_path}/silent.json"]'
+    events: list[tuple[str, dict[str, Any]]] = []
+    done = await experiment(f'{MATCHED}at = ["{state.checkpoint}"]\n[matrix]\n{planners}\n', events)
+    assert [item.status for item in done.outcomes] == ["done", "done"], done
+    edits = {name: event for name, event in reversed(events) if event["event"] == "edits"}
+    assert sorted(event["edits"] > 0 for event in edits.values()) == [False, True]
+    for item in done.outcomes:
+        after = read_snapshot(means.home.folder, item.run).values
+        before = list(read(means.home.blobs, state.values["edits"]))
+        assert list(read(means.home.blobs, after["edits"]))[: len(before)] == before
 
 
 async def test_states_that_do_not_exist_are_named(experiment: Experiment) -> None:
