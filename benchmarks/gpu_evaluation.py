@@ -23,7 +23,7 @@ from evaluators.errors import InfrastructureError, TaskError
 from evaluators.evaluation import Effort, Evaluation
 from evaluators.local import LocalEvaluator
 from evaluators.solution import Solution
-from evaluators.task import Task
+from evaluators.task import Scalar, Task
 from evaluators.worker import rules
 from tests.adversarial.gpu_corpus import CHEATS, HONEST
 from tests.adversarial.gpu_survival import BAD, TIMEOUT_S
@@ -46,6 +46,16 @@ extern "C" void run(const float* x, float* y, int64_t rows, int64_t cols, cudaSt
 }
 """
 """Doubles every element; does MORE thousandths of the work twice."""
+SCALED = """
+#include <cstdint>
+__global__ void k(const float* x, float scale, float* y, int64_t n) {
+    int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = scale * x[i];
+}
+extern "C" void run(const float* x, float scale, float* y, int64_t rows, int64_t cols, cudaStream_t stream) {
+    k<<<(rows * cols + 255) / 256, 256, 0, stream>>>(x, scale, y, rows * cols);
+}
+"""
 PAIRS, PAIRED = 20, (0, 20)
 REPEATS = 10
 
@@ -109,6 +119,8 @@ async def integrity(results: Results, evaluator: LocalEvaluator, lenient: LocalE
     task = tiny.softmax()
     for name, program in HONEST.items():
         await results.take("integrity", f"honest: {name}", partial(passing, evaluator, task, program, "search"))
+    scaled = partial(passing, evaluator, scaling(), tiny.cuda(SCALED), "search")
+    await results.take("integrity", "honest: a scalar, another one in each call", scaled)
     for name, cheat in CHEATS.items():
 
         async def measure(cheat: Any = cheat) -> Figures:
@@ -203,6 +215,17 @@ async def order(results: Results, evaluator: LocalEvaluator) -> None:
             }
 
         await results.take("order", f"pair {number}", measure)
+
+
+def scaling() -> Task:
+    """Return a task with a scalar among its inputs."""
+    base = tiny.softmax()
+    reference = base.reference.replace("reference(x)", "reference(x, scale)").replace(
+        "torch.softmax(x, dim=1)", "x * scale"
+    )
+    reference = reference.replace('return {"x":', 'return {"scale": 1.0 + seed % 97, "x":')
+    inputs = {**base.inputs, "scale": Scalar(scalar="float32")}
+    return base.model_copy(update={"name": "scaled-gpu", "reference": reference, "inputs": inputs})
 
 
 def doubling() -> Task:

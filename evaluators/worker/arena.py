@@ -99,7 +99,9 @@ class Arena:
 def same_bytes(a: Any, b: Any) -> bool:
     """Return whether two contiguous byte arrays (or two tensors of bytes) of equal length agree."""
     if isinstance(a, torch.Tensor):
-        return bool(torch.equal(a, b))
+        # A GPU compares eight bytes as fast as one.
+        wide = torch.int64 if a.numel() % 8 == 0 else torch.uint8
+        return bool(torch.equal(a.view(wide), b.view(wide)))
     return syscalls.equal_bytes(a.ctypes.data, b.ctypes.data, a.nbytes)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from evaluators.worker import cuda
-from evaluators.worker.arena import gaps, poison
+from evaluators.worker.arena import gaps, poison, same_bytes
 from evaluators.worker.device_view import view
 from evaluators.worker.failure import HarnessFault
 from evaluators.worker.layout import Field, Layout
@@ -72,7 +72,7 @@ class CudaArena:
     def changed_input(self, slot: int, example: Content) -> str | None:
         """Return the name of an input that no longer holds what was written there."""
         for field in self.layout.inputs:
-            if not torch.equal(self._field(slot, field), example.inputs[field.name]):
+            if not same_bytes(self._field(slot, field), example.inputs[field.name]):
                 return field.name
         return None
 

@@ -11,9 +11,9 @@ from evaluators.worker.ahead import compile_ahead
 from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built, build
 from evaluators.worker.build_cuda import architecture, baseline_for_gpu, build_for_gpu
-from evaluators.worker.check import Checks, check
+from evaluators.worker.check import Checked, Checks, check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
-from evaluators.worker.job import Job, PairVerdict, Verdict
+from evaluators.worker.job import Case, Job, PairVerdict, Verdict
 from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
@@ -95,23 +95,30 @@ class _Run:
     def _check(self, state: State) -> None:
         if state.built is None:
             return
-        started = time.monotonic()
-        state.checked = check(self._checks, state.built, self._checked_cases)
-        if self._bench.device == "cuda":
-            state.device_s = time.monotonic() - started - state.checked.started_s
+        state.checked = self._checked(state, state.built, self._checked_cases)
         state.cases = state.checked.verdicts
         if state.checked.failure is not None:
             raise state.checked.failure
         if self._job.effort == "certify":
-            self._check_held_out(state.built)
+            self._check_held_out(state, state.built)
+        if self._bench.device == "cuda":
+            state.notes.append(f"GPU-seconds of the check: {state.device_s:.2f}")
         state.tier = "checked"
 
-    def _check_held_out(self, built: Built) -> None:
+    def _checked(self, state: State, built: Built, cases: list[Case]) -> Checked:
+        """Return what the check of `cases` found; what it took of a GPU is counted."""
+        started = time.monotonic()
+        checked = check(self._checks, built, cases)
+        if self._bench.device == "cuda":
+            state.device_s += time.monotonic() - started - checked.started_s
+        return checked
+
+    def _check_held_out(self, state: State, built: Built) -> None:
         """Only pass or fail leaves this check: neither sizes nor values."""
         cases = [case for case in self._task.cases if case.held_out]
         if not cases:
             return
-        failure = check(self._checks, built, cases).failure
+        failure = self._checked(state, built, cases).failure
         if failure is not None:
             raise CandidateFailure(failure.status, "failed on a held-out workload", rule=failure.rule)
 
@@ -151,6 +158,10 @@ class _Run:
             entrant.examples = examples
         with self._bench.timing():
             times = measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
+        if self._bench.device == "cuda":
+            note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} for inputs, {times.device_s:.2f} for windows"
+            for state in states:
+                state.notes.append(note)
         times.device_s += made_s
         return times
 

@@ -298,8 +298,9 @@ class _Visit:
         session, proof = self._sessions[place], self._proofs[place][index]
         slots = proof.deal(calls)
         if proof.refilled:
-            session.prepare(index)
+            # In this order: a GPU writes the slots later than it was asked to, and scalars are read from them.
             self._bench.rest()
+            session.prepare(index)
         woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
         if self._entrants[place].trusted:
             self._woken.append(woken)
