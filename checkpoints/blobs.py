@@ -5,25 +5,37 @@ import os
 import secrets
 import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from checkpoints.faults import storage_errors
+from checkpoints.place import Place
 from evaluators.digest import canonical_json, digest_bytes
 from evaluators.errors import StoreError
 
-_LEVEL = 1
+LEVEL = 1
 """zlib level: the higher ones take several times as long and save a few percent of program text."""
 
 
 class BlobError(StoreError):
     """A blob that is needed is missing or damaged."""
 
-    def __init__(self, folder: Path, digest: str, state: str) -> None:
+    def __init__(self, home: Place, folder: Path | str, digest: str, state: str) -> None:
         file = f"{digest[:2]}/{digest[2:]}"
         super().__init__(f"blob {digest} is {state} in {folder}: restore {file} from a copy of the folder, then go on")
-        self.folder = folder
+        self.home = home
         self.digest = digest
+
+
+class Stored(NamedTuple):
+    """A blob as it lies in its store."""
+
+    digest: str
+    size: int
+    """Packed, bytes."""
+    modified: float
+    """When it was put last, Unix time, seconds."""
 
 
 class BlobStore(Protocol):
@@ -70,12 +82,25 @@ class BlobStore(Protocol):
         """
         ...
 
+    def glance(self, digest: str) -> bytes:
+        """Return what is stored under `digest` without checking it; nothing when it is missing or damaged."""
+        ...
+
+    def stored(self) -> Iterator[Stored]:
+        """Yield every blob that there is."""
+        ...
+
+    def drop(self, digest: str) -> None:
+        """Remove a blob."""
+        ...
+
 
 class BlobFolder:
     """Blobs as compressed files `ab/cdef...` below a folder that many processes may share."""
 
-    def __init__(self, folder: Path, *, power_safe: bool = False) -> None:
+    def __init__(self, folder: Path, *, power_safe: bool = False, home: Place | None = None) -> None:
         self.folder = folder
+        self._home = folder.parent if home is None else home
         self._power_safe = power_safe
         self._unsynced: set[Path] = set()
         self._lock = threading.Lock()
@@ -88,7 +113,7 @@ class BlobFolder:
         file = self._file(digest)
         with storage_errors(self.folder):
             if _read(file, digest) is None:
-                self._write(file, zlib.compress(data, _LEVEL))
+                self._write(file, zlib.compress(data, LEVEL))
             else:
                 os.utime(file)  # a prune that is under way must see that it is needed again
         if self._power_safe:
@@ -103,7 +128,7 @@ class BlobFolder:
             data = _read(file, digest)
             state = "damaged" if data is None and file.exists() else "missing"
         if data is None:
-            raise BlobError(self.folder, digest, state)
+            raise BlobError(self._home, self.folder, digest, state)
         return data
 
     def put_json(self, value: Any) -> str:
@@ -133,6 +158,28 @@ class BlobFolder:
                     self._unsynced |= files
                 raise
 
+    def glance(self, digest: str) -> bytes:
+        """See `BlobStore.glance`."""
+        try:
+            with open(f"{self.folder}/{digest[:2]}/{digest[2:]}", "rb") as file:
+                return zlib.decompress(file.read())
+        except (FileNotFoundError, zlib.error):
+            return b""
+
+    def stored(self) -> Iterator[Stored]:
+        """See `BlobStore.stored`."""
+        for folder in os.scandir(self.folder):
+            if len(folder.name) == 2 and folder.is_dir():
+                for entry in os.scandir(folder.path):
+                    if len(entry.name) == 62:
+                        facts = entry.stat()
+                        yield Stored(folder.name + entry.name, facts.st_size, facts.st_mtime)
+
+    def drop(self, digest: str) -> None:
+        """See `BlobStore.drop`."""
+        with storage_errors(self.folder):
+            self._file(digest).unlink()
+
     def _file(self, digest: str) -> Path:
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise StoreError(f"{digest!r} names no blob: a digest has 64 hex digits")
@@ -155,8 +202,16 @@ class BlobFolder:
 def _read(file: Path, digest: str) -> bytes | None:
     """Return the content of `file`, None when it is missing or is not what the digest says."""
     try:
-        data = zlib.decompress(file.read_bytes())
-    except (FileNotFoundError, zlib.error):
+        return unpacked_blob(file.read_bytes(), digest)
+    except FileNotFoundError:
+        return None
+
+
+def unpacked_blob(packed: bytes, digest: str) -> bytes | None:
+    """Return the content of a packed blob, None when it is not what the digest says."""
+    try:
+        data = zlib.decompress(packed)
+    except zlib.error:
         return None
     return data if digest_bytes(data) == digest else None
 

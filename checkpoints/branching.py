@@ -1,11 +1,10 @@
 """Branches: a new thread with another one's history up to a checkpoint, to go on from there by itself."""
 
-import json
-import sqlite3
 from typing import Any
 
 from checkpoints.database import Database
 from checkpoints.rounds import Point, boundaries, find_point, read_marks, unpacked
+from checkpoints.sql import Connection
 from checkpoints.steering import copy_requests
 from checkpoints.threads import MEMBER, Thread, add_event, create_thread, find_thread
 from evaluators.objective import Record
@@ -41,7 +40,7 @@ class Fork(Record):
     """Its place in an experiment, recorded in the same step."""
 
 
-def read_origin(connection: sqlite3.Connection, name: str, at: str) -> Origin:
+def read_origin(connection: Connection, name: str, at: str) -> Origin:
     """Return the thread `name` at the checkpoint `at`.
 
     Raises:
@@ -67,22 +66,22 @@ async def branch(database: Database, origin: Origin, fork: Fork) -> Thread:
         UsageError: the name is taken or cannot be one, or the checkpoint has been dropped meanwhile.
     """
 
-    def work(connection: sqlite3.Connection) -> Thread:
+    def work(connection: Connection) -> Thread:
         return _branch(connection, origin, fork)
 
     return await database.run(work)
 
 
-def _branch(connection: sqlite3.Connection, origin: Origin, fork: Fork) -> Thread:
+def _branch(connection: Connection, origin: Origin, fork: Fork) -> Thread:
     source, mark = origin.thread, origin.point.mark
     marks = read_marks(connection, source.uuid)
     find_point(marks, source, mark.checkpoint)
     as_it_is = origin.point.latest and fork.config == origin.config
     thread = create_thread(connection, source.task, fork.config, name=fork.name)
     kept = {item.checkpoint for item in boundaries(marks).values() if item.checkpoint < mark.checkpoint}
-    _copy_checkpoints(connection, source.uuid, thread.uuid, {*kept, mark.checkpoint})
+    connection.tables.copy(connection, source.uuid, thread.uuid, {*kept, mark.checkpoint})
     if as_it_is:
-        _copy_writes(connection, source.uuid, thread.uuid, mark.checkpoint)
+        connection.tables.copy_writes(connection, source.uuid, thread.uuid, mark.checkpoint)
     _copy_ledger(connection, source.uuid, thread.uuid, origin.point, everything=as_it_is)
     # What waits at the origin's latest checkpoint waits at the branch as well.
     copy_requests(connection, source.uuid, thread.uuid, None if origin.point.latest else _steered(connection, origin))
@@ -101,42 +100,20 @@ def _branch(connection: sqlite3.Connection, origin: Origin, fork: Fork) -> Threa
     return find_thread(connection, thread.uuid)
 
 
-def _steered(connection: sqlite3.Connection, origin: Origin) -> int:
+def _steered(connection: Connection, origin: Origin) -> int:
     """Return up to which of people's requests the plan had been brought."""
     values = unpacked(connection, origin.thread.uuid, origin.point.mark.checkpoint)["channel_values"]
     return int(values.get("steered", 0))
 
 
-def _state_config(connection: sqlite3.Connection, thread: Thread, point: Point) -> str | None:
+def _state_config(connection: Connection, thread: Thread, point: Point) -> str | None:
     config: str | None = unpacked(connection, thread.uuid, point.mark.checkpoint)["channel_values"].get("config")
     return config
 
 
-def _copy_checkpoints(connection: sqlite3.Connection, source: str, target: str, names: set[str]) -> None:
-    """Copy these checkpoints; each gets the one before it as its parent."""
-    connection.execute(
-        "INSERT INTO checkpoints "
-        "(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) "
-        "SELECT ?, '', checkpoint_id, lag(checkpoint_id) OVER (ORDER BY checkpoint_id), type, checkpoint, metadata "
-        "FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
-        "AND checkpoint_id IN (SELECT value FROM json_each(?))",
-        (target, source, json.dumps(sorted(names))),
-    )
-
-
-def _copy_writes(connection: sqlite3.Connection, source: str, target: str, checkpoint: str) -> None:
-    """Copy what the tasks after the checkpoint have brought so far. Tasks go by the checkpoint's id, which is kept."""
-    columns = "checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value"
-    connection.execute(
-        f"INSERT INTO writes (thread_id, {columns}) SELECT ?, {columns} FROM writes "
-        "WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
-        (target, source, checkpoint),
-    )
-
-
-def _copy_ledger(connection: sqlite3.Connection, source: str, target: str, point: Point, *, everything: bool) -> None:
+def _copy_ledger(connection: Connection, source: str, target: str, point: Point, *, everything: bool) -> None:
     """Copy what was paid for until the point. Calls that were never finished stay with the thread that began them."""
-    where, values = ("1", []) if everything else paid_until(point)
+    where, values = ("1 = 1", []) if everything else paid_until(point)
     columns = "round, cycle, sample, role, turn, request, calls, started_at, finished_at, result, spend"
     connection.execute(
         f"INSERT INTO ledger (thread, {columns}) SELECT ?, {columns} FROM ledger "
@@ -148,7 +125,7 @@ def _copy_ledger(connection: sqlite3.Connection, source: str, target: str, point
 def paid_until(point: Point) -> tuple[str, list[str | int]]:
     """Return the condition on the ledger, and its values, for calls that were made before the point."""
     if point.mark.round is None:
-        return "0", []
+        return "1 = 0", []
     node = point.mark.next[0] if point.mark.next else ""
     within, after = _PAID_WITHIN.get(node, ()), _PAID_AFTER.get(node, ())
     round_ = point.round

@@ -1,4 +1,4 @@
-"""One connection to ksearch's database: short transactions on a thread of its own, errors told in one line."""
+"""The database of a home: short transactions on a thread of its own, errors told in one line."""
 
 import asyncio
 import os
@@ -9,39 +9,57 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from checkpoints.blobs import BlobFolder, BlobStore
 from checkpoints.faults import storage_errors
+from checkpoints.place import Place, ServerHome, local_folder
 from checkpoints.schema import VERSION, check, prepare
+from checkpoints.sql import Connection
+from checkpoints.sqlite_tables import SqliteConnection
 
 T = TypeVar("T")
 BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process's write; ours take well under a millisecond."""
 
 
-def home_folder(home: Path | None = None) -> Path:
-    """Return the folder of the runs: `home`, else KSEARCH_HOME, else `.ksearch` in the current folder."""
-    return home or Path(os.environ.get("KSEARCH_HOME") or ".ksearch")
-
-
 def database_file(home: Path) -> Path:
-    """Return the database's file within the folder of the runs."""
+    """Return the database's file within a folder of runs."""
     return home / "ksearch.sqlite"
 
 
-def blob_folder(home: Path) -> Path:
-    """Return the blobs' folder within the folder of the runs."""
-    return home / "blobs"
+def database_place(home: Place) -> Place:
+    """Return what messages about the database name."""
+    return home if isinstance(home, ServerHome) else database_file(home)
 
 
-def make_home(home: Path) -> None:
-    """Make the folder of the runs, hidden from git, unless it exists.
+def has_runs(home: Place) -> bool:
+    """Return whether there is a database at this place. Raises StoreError, UsageError."""
+    if isinstance(home, ServerHome):
+        from checkpoints.postgres import exists
+
+        return exists(home)
+    return database_file(home).exists()
+
+
+def open_blobs(home: Place, *, power_safe: bool = False) -> BlobStore:
+    """Open the blobs of a home. Raises StoreError, UsageError."""
+    if isinstance(home, ServerHome):
+        from checkpoints.server_blobs import server_blobs
+
+        return server_blobs(home, power_safe=power_safe)
+    return BlobFolder(home / "blobs", power_safe=power_safe)
+
+
+def make_home(home: Place) -> None:
+    """Make the folder of the runs, or what a server's home needs on this machine, hidden from git, unless it exists.
 
     Raises:
         StoreError: it cannot be made.
     """
-    with storage_errors(home):
-        if not home.is_dir():
-            home.mkdir(parents=True)
-            (home / ".gitignore").write_text("*\n")
+    folder = local_folder(home)
+    with storage_errors(folder):
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            (folder / ".gitignore").write_text("*\n")
 
 
 def pragmas(power_safe: bool, busy_timeout_s: float) -> tuple[str, ...]:
@@ -59,7 +77,7 @@ def pragmas(power_safe: bool, busy_timeout_s: float) -> tuple[str, ...]:
     )
 
 
-def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection:
+def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> SqliteConnection:
     """Open the database for writing, in autocommit mode, making it or bringing it up to date first.
 
     Raises:
@@ -67,7 +85,7 @@ def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUS
         UsageError: it belongs to another program or to a newer ksearch; the file is left as it was.
     """
     with storage_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=SqliteConnection)
         try:
             for pragma in pragmas(power_safe, busy_timeout_s):
                 connection.execute(pragma)
@@ -78,7 +96,7 @@ def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUS
     return connection
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path) -> SqliteConnection:
     """Open an existing database for reading; works on a read-only disk as well.
 
     Raises:
@@ -90,7 +108,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         if not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
             # WAL needs a shared-memory file beside the database. Where none can be made nobody can write either.
             uri += "&immutable=1"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, factory=SqliteConnection)
         try:
             connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
             if 0 < check(connection, path) < VERSION:
@@ -101,16 +119,50 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def open_connection(home: Place, *, power_safe: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Connection:
+    """Open the database of a home for writing, made or brought up to date first.
+
+    Raises:
+        StoreError: locked beyond `busy_timeout_s`, out of reach, read-only, damaged, or the disk is full.
+        UsageError: it belongs to another program or to a newer ksearch.
+    """
+    if isinstance(home, ServerHome):
+        from checkpoints import postgres
+        from checkpoints.server_blobs import settle_blobs
+
+        connection = postgres.connect(home, patience_s=busy_timeout_s)
+        try:
+            settle_blobs(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    return connect(database_file(home), power_safe=power_safe, busy_timeout_s=busy_timeout_s)
+
+
+def open_reader(home: Place) -> Connection:
+    """Open the existing database of a home for reading. Raises as `open_connection`."""
+    if isinstance(home, ServerHome):
+        from checkpoints import postgres
+
+        return postgres.connect_reader(home)
+    return connect_reader(database_file(home))
+
+
 class Database:
     """A connection that writes. Each piece of work is one transaction: whole or not at all."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, executor: ThreadPoolExecutor) -> None:
-        self.path = path
+    def __init__(self, home: Place, connection: Connection, executor: ThreadPoolExecutor) -> None:
+        self.home = home
+        self.held: set[str] = set()
+        """uuids of the threads that were acquired through this connection."""
         self._connection = connection
         self._executor = executor
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[Connection], T], *, alone: bool = True) -> T:
         """Run `work` in one transaction on the connection's thread and return what it returns.
+
+        `alone` is as in `Connection.begin`.
 
         Work that was handed over is finished even when the caller is cancelled: what was paid for is recorded.
 
@@ -118,27 +170,25 @@ class Database:
             StoreError: the database or the disk failed; nothing of `work` is stored.
         """
         # The shield keeps a cancellation from taking work off the executor's queue.
-        return await asyncio.shield(asyncio.wrap_future(self._executor.submit(self._transact, work)))
+        return await asyncio.shield(asyncio.wrap_future(self._executor.submit(self._transact, work, alone)))
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with storage_errors(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
+    def _transact(self, work: Callable[[Connection], T], alone: bool) -> T:
+        with storage_errors(database_place(self.home)):
+            self._connection.begin(alone=alone)
             try:
                 result = work(self._connection)
-                self._connection.execute("COMMIT")
+                self._connection.commit()
             except BaseException:
-                # A full disk makes SQLite roll back by itself.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._connection.rollback()
                 raise
         return result
 
 
 @asynccontextmanager
 async def open_database(
-    path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+    home: Place, *, power_safe: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
 ) -> AsyncIterator[Database]:
-    """Open the database for writing, made or brought up to date first; closes it after the work handed over.
+    """Open the database of a home for writing, made or brought up to date first; closes it after the work handed over.
 
     Raises:
         StoreError: locked beyond `busy_timeout_s`, read-only, damaged, or the disk is full.
@@ -147,9 +197,9 @@ async def open_database(
     with ThreadPoolExecutor(1, "ksearch-database") as executor:
         loop = asyncio.get_running_loop()
         connection = await loop.run_in_executor(
-            executor, lambda: connect(path, power_safe=power_safe, busy_timeout_s=busy_timeout_s)
+            executor, lambda: open_connection(home, power_safe=power_safe, busy_timeout_s=busy_timeout_s)
         )
         try:
-            yield Database(path, connection, executor)
+            yield Database(home, connection, executor)
         finally:
             executor.submit(connection.close).result()

@@ -5,16 +5,16 @@ them are events of a thread that no search has, `experiment:NAME`.
 """
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from checkpoints.database import Database, connect_reader, database_file
+from checkpoints.database import Database, database_place, has_runs, open_reader
 from checkpoints.faults import storage_errors
+from checkpoints.place import Place
+from checkpoints.sql import Connection
 from checkpoints.threads import MEMBER, Thread, add_event, find_thread, read_events
 from evaluators.errors import UsageError
 from evaluators.objective import Record
@@ -38,7 +38,7 @@ class Member(Record):
 
 
 class Experiments:
-    """The experiments in SQLite. Every method raises StoreError when the database or the disk fails."""
+    """The experiments in the database. Every method raises StoreError when the database or the disk fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -46,7 +46,7 @@ class Experiments:
     async def begin(self, name: str, plan: str) -> float:
         """Record a visit under a plan (a blob's digest) and return how long earlier ones took, seconds."""
 
-        def work(connection: sqlite3.Connection) -> float:
+        def work(connection: Connection) -> float:
             before = elapsed_s(connection, name)
             add_event(connection, _own(name), _VISIT, {"plan": plan})
             return before
@@ -58,14 +58,15 @@ class Experiments:
         return await self._database.run(partial(read_members, name=name))
 
 
-def read_members(connection: sqlite3.Connection, name: str) -> list[tuple[Member, Thread]]:
+def read_members(connection: Connection, name: str) -> list[tuple[Member, Thread]]:
     """Return the threads of an experiment, in the order in which they were made."""
-    rows = connection.execute("SELECT thread, data FROM events WHERE kind = ? ORDER BY at, rowid", (MEMBER,)).fetchall()
+    sql = "SELECT thread, data FROM events WHERE kind = ? ORDER BY at, thread"
+    rows = connection.execute(sql, (MEMBER,)).fetchall()
     found = [(thread, Member.model_validate(json.loads(data))) for thread, data in rows]
     return [(member, find_thread(connection, thread)) for thread, member in found if member.experiment == name]
 
 
-def read_names(connection: sqlite3.Connection) -> list[str]:
+def read_names(connection: Connection) -> list[str]:
     """Return the names of all experiments, the one begun last first."""
     prefix = _own("")
     rows = connection.execute(
@@ -75,7 +76,7 @@ def read_names(connection: sqlite3.Connection) -> list[str]:
     return [thread.removeprefix(prefix) for (thread,) in rows]
 
 
-def elapsed_s(connection: sqlite3.Connection, name: str) -> float:
+def elapsed_s(connection: Connection, name: str) -> float:
     """Return how long the experiment has been worked on, seconds.
 
     Each visit lasted until the last call of one of its threads began or ended before the next visit: so a visit that
@@ -87,17 +88,19 @@ def elapsed_s(connection: sqlite3.Connection, name: str) -> float:
     return sum(max(_last(connection, members, since, until) - since, 0.0) for since, until in spans)
 
 
-def _last(connection: sqlite3.Connection, uuids: Sequence[str], since: float, until: float) -> float:
+def _last(connection: Connection, uuids: Sequence[str], since: float, until: float) -> float:
+    if not uuids:
+        return since
     row = connection.execute(
         "SELECT max(at) FROM (SELECT started_at AS at, thread FROM ledger UNION ALL "
         "SELECT finished_at AS at, thread FROM ledger) AS calls "
-        "WHERE at >= ? AND at < ? AND thread IN (SELECT value FROM json_each(?))",
-        (since, until, json.dumps(list(uuids))),
+        f"WHERE at >= ? AND at < ? AND thread IN ({', '.join('?' for _ in uuids)})",
+        (since, until, *uuids),
     ).fetchone()
     return since if row[0] is None else float(row[0])
 
 
-def read_experiment(home: Path, name: str) -> tuple[str, str, list[tuple[Member, Thread]]]:
+def read_experiment(home: Place, name: str) -> tuple[str, str, list[tuple[Member, Thread]]]:
     """Return an experiment's name, the digest of its latest plan and its threads.
 
     Args:
@@ -108,11 +111,10 @@ def read_experiment(home: Path, name: str) -> tuple[str, str, list[tuple[Member,
         StoreError: the database cannot be read.
         UsageError: there is no such experiment, or the database is not ours.
     """
-    file = database_file(home)
-    if not file.exists():
+    if not has_runs(home):
         raise UsageError(f"there are no runs in {home} yet: start an experiment with `ksearch experiment FILE`")
-    with closing(connect_reader(file)) as connection, storage_errors(file):
-        connection.execute("BEGIN")
+    with closing(open_reader(home)) as connection, storage_errors(database_place(home)):
+        connection.begin_reading()
         names = read_names(connection)
         if not names:
             raise UsageError("there is no experiment yet: start one with `ksearch experiment FILE`")

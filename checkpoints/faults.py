@@ -4,8 +4,8 @@ import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from checkpoints.place import Place
 from evaluators.errors import StoreError
 
 _RESUME = "then resume the run; nothing that was recorded is lost"
@@ -34,7 +34,7 @@ _BY_ERRNO = {
 
 
 @contextmanager
-def storage_errors(place: Path) -> Iterator[None]:
+def storage_errors(place: Place) -> Iterator[None]:
     """Turn errors of SQLite and of the operating system within the block into StoreError.
 
     Args:
@@ -57,7 +57,7 @@ def is_code(error: sqlite3.Error, code: int) -> bool:
     return _code(error) & 0xFF == code
 
 
-def _sqlite_line(error: sqlite3.Error, place: Path) -> str:
+def _sqlite_line(error: sqlite3.Error, place: Place) -> str:
     line = _BY_SQLITE_CODE.get(_code(error) & 0xFF, "{place} cannot be used ({text})")
     return line.format(place=place, text=_one_line(error))
 

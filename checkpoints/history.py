@@ -1,18 +1,17 @@
 """Fast readers for the command line: what a thread looks like now, without importing LangGraph."""
 
-import json
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 from checkpoints.branching import paid_until
-from checkpoints.database import connect_reader, database_file
+from checkpoints.database import database_place, has_runs, open_reader
 from checkpoints.faults import storage_errors
 from checkpoints.ledger import Entry, read_entries
 from checkpoints.packed import EDGE, planned, unpack
-from checkpoints.rounds import NOW, Mark, boundaries, find_point, read_marks, unpacked
+from checkpoints.place import Place
+from checkpoints.rounds import NOW, boundaries, find_point, read_marks, unpacked
+from checkpoints.sql import Connection, Saved
 from checkpoints.steering import Request, read_requests
 from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
 from evaluators.errors import UsageError
@@ -21,7 +20,6 @@ from evaluators.objective import Record
 _INTERRUPT, _ERROR = "__interrupt__", "__error__"
 _UNFINISHED = (_INTERRUPT, _ERROR, "__resume__")
 """Writes that do not finish a task."""
-_CHECKPOINT = "SELECT checkpoint_id, checkpoint, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
 
 
 class Interrupt(Record):
@@ -64,7 +62,7 @@ class ThreadRecord(Record):
     """What people asked for; none in a past view."""
 
 
-def read_state(home: Path, name: str) -> dict[str, Any]:
+def read_state(home: Place, name: str) -> dict[str, Any]:
     """Return the latest state of the thread, empty when it has none yet.
 
     Args:
@@ -78,7 +76,7 @@ def read_state(home: Path, name: str) -> dict[str, Any]:
     return read_snapshot(home, name).values
 
 
-def read_snapshot(home: Path, name: str, at: str = NOW) -> Snapshot:
+def read_snapshot(home: Place, name: str, at: str = NOW) -> Snapshot:
     """Return the thread as it is now, or as it was.
 
     Arguments and errors are those of `read_state`; `at` is a round, a checkpoint's id or its beginning, or `now`.
@@ -87,40 +85,34 @@ def read_snapshot(home: Path, name: str, at: str = NOW) -> Snapshot:
         thread = find_thread(connection, name)
         if at == NOW:
             return _latest(connection, thread)
-        point = find_point(_marks(connection, thread), thread, at)
-        row = connection.execute(
-            f"{_CHECKPOINT} AND checkpoint_id = ?", (thread.uuid, point.mark.checkpoint)
-        ).fetchone()
-        return _snapshot(connection, thread, row, past=True)
+        point = find_point(read_marks(connection, thread.uuid), thread, at)
+        saved = connection.tables.find(connection, thread.uuid, point.mark.checkpoint)
+        return Snapshot(thread=thread) if saved is None else _snapshot(connection, thread, saved, past=True)
 
 
-def _marks(connection: sqlite3.Connection, thread: Thread) -> list[Mark]:
-    return read_marks(connection, thread.uuid) if _has_checkpoints(connection) else []
-
-
-def read_states(home: Path) -> list[Snapshot]:
+def read_states(home: Place) -> list[Snapshot]:
     """Return every thread as it is now, the one worked on last first; none when there is no such folder.
 
     Raises:
         StoreError: the database cannot be read.
         UsageError: the database is not ours.
     """
-    if not database_file(home).exists():
+    if not has_runs(home):
         return []
     with _reading(home) as connection:
         return [_latest(connection, thread) for thread in read_threads(connection)]
 
 
-def read_lineages(home: Path) -> dict[str, Lineage]:
+def read_lineages(home: Place) -> dict[str, Lineage]:
     """Return uuid -> where that thread branched off, of every branch. Errors are those of `read_states`."""
-    if not database_file(home).exists():
+    if not has_runs(home):
         return {}
     with _reading(home) as connection:
         rows = connection.execute("SELECT child, parent, checkpoint, round FROM lineage")
         return {row[0]: Lineage(child=row[0], parent=row[1], checkpoint=row[2], round=row[3]) for row in rows}
 
 
-def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
+def read_checkpoints(home: Place, name: str) -> Iterator[Snapshot]:
     """Yield the thread at each of its checkpoints, the latest first.
 
     `next` then names every node that ran after the checkpoint, done or not: `next == ("select_action",)` is where a
@@ -128,36 +120,35 @@ def read_checkpoints(home: Path, name: str) -> Iterator[Snapshot]:
     """
     with _reading(home) as connection:
         thread = find_thread(connection, name)
-        if not _has_checkpoints(connection):
-            return
-        for row in connection.execute(f"{_CHECKPOINT} ORDER BY checkpoint_id DESC", (thread.uuid,)):
-            yield _snapshot(connection, thread, row, past=True)
+        if connection.tables.exist(connection):
+            for saved in connection.tables.newest_first(connection, thread.uuid):
+                yield _snapshot(connection, thread, saved, past=True)
 
 
-def read_rounds(home: Path, name: str) -> Iterator[dict[str, Any]]:
+def read_rounds(home: Place, name: str) -> Iterator[dict[str, Any]]:
     """Yield the thread's state at the end of each round, the oldest first, and its latest one.
 
     Arguments and errors are those of `read_state`.
     """
     with _reading(home) as connection:
         thread = find_thread(connection, name)
-        marks = _marks(connection, thread)
+        marks = read_marks(connection, thread.uuid)
         ends = {mark.checkpoint for mark in boundaries(marks).values()} | {mark.checkpoint for mark in marks[-1:]}
         for checkpoint in sorted(ends):
             values = unpacked(connection, thread.uuid, checkpoint)["channel_values"]
             yield {name: value for name, value in values.items() if not name.startswith(("__", EDGE))}
 
 
-def read_record(home: Path, name: str, at: str = NOW) -> ThreadRecord:
+def read_record(home: Place, name: str, at: str = NOW) -> ThreadRecord:
     """Return what is recorded of the thread beside its state, paid calls as far as they were made until `at`.
 
     Arguments and errors are those of `read_snapshot`.
     """
     with _reading(home) as connection:
         thread = find_thread(connection, name)
-        where, values = "1", list[str | int]()
+        where, values = "1 = 1", list[str | int]()
         if at != NOW:
-            where, values = paid_until(find_point(_marks(connection, thread), thread, at))
+            where, values = paid_until(find_point(read_marks(connection, thread.uuid), thread, at))
         return ThreadRecord(
             thread=thread,
             ancestors=tuple(read_ancestors(connection, thread.uuid)),
@@ -167,14 +158,14 @@ def read_record(home: Path, name: str, at: str = NOW) -> ThreadRecord:
         )
 
 
-def read_ledger(home: Path, owner: str) -> tuple[Entry, ...]:
+def read_ledger(home: Place, owner: str) -> tuple[Entry, ...]:
     """Return the paid calls of `owner` (a thread or not), the latest first; none when there is no such folder.
 
     Raises:
         StoreError: the database cannot be read.
         UsageError: the database is not ours.
     """
-    if not database_file(home).exists():
+    if not has_runs(home):
         return ()
     with _reading(home) as connection:
         entries = read_entries(connection, "thread = ?", (owner,))
@@ -182,37 +173,23 @@ def read_ledger(home: Path, owner: str) -> tuple[Entry, ...]:
 
 
 @contextmanager
-def _reading(home: Path) -> Iterator[sqlite3.Connection]:
+def _reading(home: Place) -> Iterator[Connection]:
     """Open the database for one consistent view of it."""
-    file = database_file(home)
-    if not file.exists():
+    if not has_runs(home):
         raise UsageError(f"there are no runs in {home} yet: start one with `ksearch run TASK`, or name another folder")
-    with closing(connect_reader(file)) as connection, storage_errors(file):
-        connection.execute("BEGIN")
+    with closing(open_reader(home)) as connection, storage_errors(database_place(home)):
+        connection.begin_reading()
         yield connection
 
 
-def _has_checkpoints(connection: sqlite3.Connection) -> bool:
-    # LangGraph makes its tables itself, a moment after ours.
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'writes'").fetchone() is not None
+def _latest(connection: Connection, thread: Thread) -> Snapshot:
+    saved = connection.tables.find(connection, thread.uuid) if connection.tables.exist(connection) else None
+    return Snapshot(thread=thread) if saved is None else _snapshot(connection, thread, saved)
 
 
-def _latest(connection: sqlite3.Connection, thread: Thread) -> Snapshot:
-    if not _has_checkpoints(connection):
-        return Snapshot(thread=thread)
-    row = connection.execute(f"{_CHECKPOINT} ORDER BY checkpoint_id DESC LIMIT 1", (thread.uuid,)).fetchone()
-    return _snapshot(connection, thread, row) if row else Snapshot(thread=thread)
-
-
-def _snapshot(
-    connection: sqlite3.Connection, thread: Thread, row: tuple[str, bytes, bytes], *, past: bool = False
-) -> Snapshot:
-    checkpoint, metadata = unpack(row[1]), json.loads(row[2])
-    writes = connection.execute(
-        "SELECT task_path, channel, type, value FROM writes "
-        "WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? ORDER BY task_path, idx",
-        (thread.uuid, row[0]),
-    ).fetchall()
+def _snapshot(connection: Connection, thread: Thread, saved: Saved, *, past: bool = False) -> Snapshot:
+    checkpoint, metadata = saved.checkpoint, saved.metadata
+    writes = connection.tables.writes(connection, thread.uuid, saved.name)
     done = {path for path, channel, _, _ in writes if channel not in _UNFINISHED}
     unanswered = [
         (channel, unpack(value))
@@ -222,7 +199,7 @@ def _snapshot(
     channels = checkpoint["channel_values"]
     return Snapshot(
         thread=thread,
-        checkpoint=row[0],
+        checkpoint=saved.name,
         step=metadata.get("step"),
         at=checkpoint["ts"],
         values={name: value for name, value in channels.items() if not name.startswith(("__", EDGE))},

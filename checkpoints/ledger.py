@@ -6,7 +6,6 @@ intent: spend that nobody knows. The result's blob is stored before the row that
 
 import asyncio
 import json
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,8 @@ from typing import Any
 
 from checkpoints.blobs import BlobStore
 from checkpoints.database import Database
+from checkpoints.sql import Connection
+from checkpoints.threads import require_held
 from evaluators.digest import canonical_json
 from evaluators.errors import StoreError
 from evaluators.objective import Record
@@ -106,7 +107,7 @@ class KnownEvaluation(Record):
 
 
 class Ledger:
-    """The ledger in SQLite. Every method raises StoreError when the database or the disk fails."""
+    """The ledger in the database. Every method raises StoreError when the database or the disk fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -115,21 +116,30 @@ class Ledger:
         """Write the intent to make the call.
 
         Raises:
-            StoreError: the call has a result already.
+            StoreError: the call has a result already, or another process has taken the thread over.
         """
-        await self._database.run(partial(_begin, key=key))
+        await self._database.run(partial(self._begin, key=key), alone=False)
 
     async def claim(self, key: LedgerKey) -> Entry | None:
-        """Return the call's entry when it has a result; else write the intent to make it, in the same step."""
+        """Return the call's entry when it has a result; else write the intent to make it, in the same step.
 
-        def work(connection: sqlite3.Connection) -> Entry | None:
+        Raises:
+            StoreError: another process has taken the thread over.
+        """
+
+        def work(connection: Connection) -> Entry | None:
             found = read_entries(connection, _IS_KEY, key.row)
             if found and found[0].result is not None:
                 return found[0]
-            _begin(connection, key)
+            self._begin(connection, key)
             return None
 
-        return await self._database.run(work)
+        return await self._database.run(work, alone=False)
+
+    def _begin(self, connection: Connection, key: LedgerKey) -> None:
+        if key.thread in self._database.held:
+            require_held(connection, key.thread)
+        _begin(connection, key)
 
     async def finish(self, key: LedgerKey, result: str, spend: Spend) -> None:
         """Write that the call has the result in blob `result` and what it cost.
@@ -137,7 +147,7 @@ class Ledger:
         Raises:
             StoreError: the call was not begun, or has a result already.
         """
-        await self._database.run(partial(_finish, key=key, result=result, spend=spend))
+        await self._database.run(partial(_finish, key=key, result=result, spend=spend), alone=False)
 
     async def keep(self, key: LedgerKey, blobs: BlobStore, data: bytes, spend: Spend) -> None:
         """Store `data` as a blob, then finish the call with it: one step that no cancellation can split.
@@ -146,26 +156,26 @@ class Ledger:
             StoreError: as `finish` and `BlobStore.put`.
         """
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             result = blobs.put(data)
             blobs.sync()
             _finish(connection, key, result, spend)
 
-        await self._database.run(work)
+        await self._database.run(work, alone=False)
 
     async def find(self, key: LedgerKey) -> Entry | None:
         """Return what is known of the call, None when it was never begun."""
-        entries = await self._database.run(partial(read_entries, where=_IS_KEY, values=key.row))
+        entries = await self._database.run(partial(read_entries, where=_IS_KEY, values=key.row), alone=False)
         return entries[0] if entries else None
 
     async def entries(self, thread: str) -> list[Entry]:
         """Return the thread's entries in the order of their keys."""
-        return await self._database.run(partial(read_entries, where="thread = ?", values=(thread,)))
+        return await self._database.run(partial(read_entries, where="thread = ?", values=(thread,)), alone=False)
 
     async def of_round(self, thread: str, round: int, role: str) -> list[Entry]:
         """Return the entries of one role in one round of the thread, in the order of their keys."""
         where = "thread = ? AND round = ? AND role = ?"
-        return await self._database.run(partial(read_entries, where=where, values=(thread, round, role)))
+        return await self._database.run(partial(read_entries, where=where, values=(thread, round, role)), alone=False)
 
     async def unfinished(self, thread: str) -> list[Entry]:
         """Return the entries with calls of unknown spend: begun, and interrupted before their result."""
@@ -178,7 +188,7 @@ class Ledger:
     async def find_evaluation(self, key: EvaluationKey) -> KnownEvaluation | None:
         """Return the evaluation that any thread recorded under `key`."""
 
-        def work(connection: sqlite3.Connection) -> KnownEvaluation | None:
+        def work(connection: Connection) -> KnownEvaluation | None:
             row = connection.execute(
                 "SELECT result, thread FROM evaluations "
                 "WHERE task = ? AND solution = ? AND protocol = ? AND effort = ? AND fingerprint = ?",
@@ -186,19 +196,19 @@ class Ledger:
             ).fetchone()
             return KnownEvaluation(result=row[0], thread=row[1]) if row else None
 
-        return await self._database.run(work)
+        return await self._database.run(work, alone=False)
 
     async def record_evaluation(self, key: EvaluationKey, result: str, thread: str) -> None:
         """Let any thread find the evaluation in blob `result`, paid for by `thread`; the first one recorded stays."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO evaluations (task, solution, protocol, effort, fingerprint, result, thread, at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (*key.row, result, thread, time.time()),
             )
 
-        await self._database.run(work)
+        await self._database.run(work, alone=False)
 
 
 async def once(
@@ -248,7 +258,7 @@ def add_up(entries: list[Entry]) -> list[Total]:
     ]
 
 
-def read_entries(connection: sqlite3.Connection, where: str, values: tuple[str | int, ...]) -> list[Entry]:
+def read_entries(connection: Connection, where: str, values: tuple[str | int, ...]) -> list[Entry]:
     """Return the entries that the condition `where` selects, in the order of their keys."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM ledger WHERE {where} ORDER BY {_KEY}", values)
     return [_entry(row) for row in rows]
@@ -267,17 +277,18 @@ def _entry(row: tuple[Any, ...]) -> Entry:
     )
 
 
-def _begin(connection: sqlite3.Connection, key: LedgerKey) -> None:
+def _begin(connection: Connection, key: LedgerKey) -> None:
     begun = connection.execute(
         f"INSERT INTO ledger ({_KEY}, calls, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?) "
-        "ON CONFLICT DO UPDATE SET calls = calls + 1, started_at = excluded.started_at WHERE result IS NULL",
+        f"ON CONFLICT ({_KEY}) DO UPDATE SET calls = ledger.calls + 1, started_at = excluded.started_at "
+        "WHERE ledger.result IS NULL",
         (*key.row, time.time()),
     )
     if begun.rowcount != 1:
         raise StoreError(f"{_told(key)} has a result already: it must not be paid for again")
 
 
-def _finish(connection: sqlite3.Connection, key: LedgerKey, result: str, spend: Spend) -> None:
+def _finish(connection: Connection, key: LedgerKey, result: str, spend: Spend) -> None:
     finished = connection.execute(
         f"UPDATE ledger SET finished_at = ?, result = ?, spend = ? WHERE {_IS_KEY} AND result IS NULL",
         (time.time(), result, canonical_json(spend).decode(), *key.row),

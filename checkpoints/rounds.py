@@ -1,14 +1,13 @@
 """Where rounds begin among a thread's checkpoints, and what a person names one of them by."""
 
-import json
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.packed import planned, unpack
+from checkpoints.packed import planned
+from checkpoints.sql import Connection
 from checkpoints.threads import Thread
-from evaluators.errors import UsageError
+from evaluators.errors import StoreError, UsageError
 
 SELECT, DRAW = "select_action", "instantiate_program"
 """Nodes that a round may begin with: the second one when all its cycles go on."""
@@ -40,14 +39,11 @@ class Point:
         return self.mark.round or 0
 
 
-def read_marks(connection: sqlite3.Connection, uuid: str) -> list[Mark]:
+def read_marks(connection: Connection, uuid: str) -> list[Mark]:
     """Return every checkpoint of the thread, the oldest first."""
-    rows = connection.execute(
-        "SELECT checkpoint_id, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
-        "ORDER BY checkpoint_id",
-        (uuid,),
-    ).fetchall()
-    return [_mark(connection, uuid, name, json.loads(metadata)) for name, metadata in rows]
+    if not connection.tables.exist(connection):
+        return []
+    return [_mark(connection, uuid, name, metadata) for name, metadata in connection.tables.places(connection, uuid)]
 
 
 def place(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,20 +55,18 @@ def place(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     return {} if round_ is None else {"round": round_, "next": [node for _, node in planned(checkpoint)]}
 
 
-def _mark(connection: sqlite3.Connection, uuid: str, name: str, metadata: dict[str, Any]) -> Mark:
+def _mark(connection: Connection, uuid: str, name: str, metadata: dict[str, Any]) -> Mark:
     if "next" not in metadata:
         metadata = place(unpacked(connection, uuid, name))
     return Mark(name, metadata.get("round"), tuple(metadata.get("next", ())))
 
 
-def unpacked(connection: sqlite3.Connection, uuid: str, name: str) -> dict[str, Any]:
+def unpacked(connection: Connection, uuid: str, name: str) -> dict[str, Any]:
     """Return a whole checkpoint of the thread, which must exist."""
-    (data,) = connection.execute(
-        "SELECT checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
-        (uuid, name),
-    ).fetchone()
-    checkpoint: dict[str, Any] = unpack(data)
-    return checkpoint
+    saved = connection.tables.find(connection, uuid, name)
+    if saved is None:
+        raise StoreError(f"checkpoint {name} was dropped meanwhile: do that again")
+    return saved.checkpoint
 
 
 def boundaries(marks: Iterable[Mark]) -> dict[int, Mark]:

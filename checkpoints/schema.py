@@ -78,6 +78,13 @@ MIGRATIONS = (
         at REAL NOT NULL
     );
     """,
+    """
+    ALTER TABLE threads ADD COLUMN beat_at REAL;
+    CREATE TABLE settings (
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    );
+    """,
 )
 """Step n brings a database from version n to n + 1. Steps are only ever added."""
 

@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from checkpoints.database import database_file, home_folder, make_home
-from checkpoints.sqlite import SearchSaver, open_saver
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from checkpoints.database import make_home, open_connection
+from checkpoints.place import find_place
+from checkpoints.saver import open_saver
 
 
 @asynccontextmanager
-async def create_checkpointer() -> AsyncIterator[SearchSaver]:
-    """Open the checkpoints of the runs' folder (KSEARCH_HOME, or `.ksearch`): those that the command line uses.
+async def create_checkpointer() -> AsyncIterator[BaseCheckpointSaver[str]]:
+    """Open the checkpoints of the runs (KSEARCH_HOME, or `.ksearch`): those that the command line uses.
 
     Raises:
         StoreError, UsageError: as `open_saver`.
     """
-    home = home_folder()
+    home = find_place()
     await asyncio.to_thread(make_home, home)
-    async with open_saver(database_file(home)) as saver:
+    await asyncio.to_thread(lambda: open_connection(home).close())
+    async with open_saver(home) as saver:
         yield saver

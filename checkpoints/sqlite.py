@@ -16,6 +16,7 @@ from checkpoints.database import BUSY_TIMEOUT_S, connect, pragmas
 from checkpoints.faults import storage_errors
 from checkpoints.rounds import place
 from checkpoints.serde import PlainSerializer
+from checkpoints.whole import whole
 
 T = TypeVar("T")
 _CHECKPOINT = "checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
@@ -141,13 +142,8 @@ class SearchSaver(AsyncSqliteSaver):
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish `work` even when the caller is cancelled."""
-        task = asyncio.create_task(work)
         with storage_errors(self._path):
-            try:
-                return await asyncio.shield(task)
-            except asyncio.CancelledError:
-                await asyncio.wait([task])
-                raise
+            return await whole(work)
 
 
 class _TransactionLock(asyncio.Lock):

@@ -5,12 +5,12 @@ none. The state says up to which one the plan has been brought.
 """
 
 import json
-import sqlite3
 import time
 from functools import partial
 from typing import Any
 
 from checkpoints.database import Database
+from checkpoints.sql import Connection
 from evaluators.digest import canonical_json
 from evaluators.objective import Record
 
@@ -26,7 +26,7 @@ class Request(Record):
 
 
 class Steering:
-    """The requests in SQLite. Every method raises StoreError when the database or the disk fails."""
+    """The requests in the database. Every method raises StoreError when the database or the disk fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class Steering:
 
     async def after(self, uuid: str, seq: int) -> list[Request]:
         """Return the thread's requests after number `seq`, in their order."""
-        return await self._database.run(partial(read_requests, uuid=uuid, after=seq))
+        return await self._database.run(partial(read_requests, uuid=uuid, after=seq), alone=False)
 
     async def ask_to_pause(self, uuid: str) -> None:
         """Ask whoever runs the thread to pause it at the next boundary; whoever resumes it forgets that."""
@@ -46,15 +46,15 @@ class Steering:
     async def orders(self, uuid: str) -> tuple[str, bool]:
         """Return the digest of the thread's configuration in force, and whether it is asked to pause."""
 
-        def work(connection: sqlite3.Connection) -> tuple[str, bool]:
+        def work(connection: Connection) -> tuple[str, bool]:
             (config,) = connection.execute("SELECT config FROM threads WHERE uuid = ?", (uuid,)).fetchone()
             asked = connection.execute("SELECT 1 FROM pauses WHERE thread = ?", (uuid,)).fetchone()
             return config, asked is not None
 
-        return await self._database.run(work)
+        return await self._database.run(work, alone=False)
 
 
-def add_request(connection: sqlite3.Connection, uuid: str, data: dict[str, Any]) -> int:
+def add_request(connection: Connection, uuid: str, data: dict[str, Any]) -> int:
     """Record a request of JSON `data` and return its number."""
     row = connection.execute(
         "INSERT INTO requests (thread, seq, data, at) "
@@ -64,7 +64,7 @@ def add_request(connection: sqlite3.Connection, uuid: str, data: dict[str, Any])
     return int(row[0])
 
 
-def read_requests(connection: sqlite3.Connection, uuid: str, after: int = 0) -> list[Request]:
+def read_requests(connection: Connection, uuid: str, after: int = 0) -> list[Request]:
     """Return the thread's requests after number `after`, in their order."""
     rows = connection.execute(
         "SELECT seq, data, at FROM requests WHERE thread = ? AND seq > ? ORDER BY seq", (uuid, after)
@@ -72,7 +72,7 @@ def read_requests(connection: sqlite3.Connection, uuid: str, after: int = 0) -> 
     return [Request(seq=seq, data=json.loads(data), at=at) for seq, data, at in rows]
 
 
-def copy_requests(connection: sqlite3.Connection, source: str, target: str, last: int | None) -> None:
+def copy_requests(connection: Connection, source: str, target: str, last: int | None) -> None:
     """Give a thread another one's requests, up to number `last`; None: all."""
     connection.execute(
         "INSERT INTO requests (thread, seq, data, at) SELECT ?, seq, data, at FROM requests "
@@ -81,6 +81,9 @@ def copy_requests(connection: sqlite3.Connection, source: str, target: str, last
     )
 
 
-def ask_to_pause(connection: sqlite3.Connection, uuid: str) -> None:
+def ask_to_pause(connection: Connection, uuid: str) -> None:
     """Ask whoever runs the thread to pause it."""
-    connection.execute("INSERT OR REPLACE INTO pauses (thread, at) VALUES (?, ?)", (uuid, time.time()))
+    connection.execute(
+        "INSERT INTO pauses (thread, at) VALUES (?, ?) ON CONFLICT (thread) DO UPDATE SET at = excluded.at",
+        (uuid, time.time()),
+    )

@@ -3,7 +3,6 @@
 import difflib
 import json
 import re
-import sqlite3
 import time
 from functools import partial
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from uuid import uuid4
 
 from checkpoints.database import Database
 from checkpoints.holder import Holder, alive, this_process
+from checkpoints.sql import Connection
 from evaluators.digest import canonical_json
 from evaluators.errors import StoreError, UsageError
 from evaluators.objective import Record
@@ -20,6 +20,11 @@ LATEST = "latest"
 """Names the thread that was worked on last."""
 MEMBER = "experiment"
 """Kind of the event that says of which experiment a thread is a part."""
+
+HEARTBEAT_S = 5.0
+"""How often a process says that it still holds its threads, seconds."""
+LEASE_S = 30.0
+"""How long a thread stays held by a process out of sight that says nothing, by the database's clock, seconds."""
 
 _COLUMNS = "uuid, name, task, config, created_at, updated_at, status, reason, holder"
 
@@ -72,7 +77,7 @@ class Lineage(Record):
 
 
 class Threads:
-    """The threads in SQLite. Every method raises StoreError when the database or the disk fails."""
+    """The threads in the database. Every method raises StoreError when the database or the disk fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -93,7 +98,7 @@ class Threads:
             UsageError: the uuid or the name is taken, or the name cannot be one.
         """
 
-        def work(connection: sqlite3.Connection) -> Thread:
+        def work(connection: Connection) -> Thread:
             thread = create_thread(connection, task=task, config=config, uuid=uuid, name=name)
             if member is not None:
                 add_event(connection, thread.uuid, MEMBER, member)
@@ -107,7 +112,7 @@ class Threads:
         Raises:
             UsageError: none or several fit; the message names the nearest.
         """
-        return await self._database.run(partial(find_thread, name=name))
+        return await self._database.run(partial(find_thread, name=name), alone=False)
 
     async def known(self, uuid: str) -> Thread | None:
         """Return the thread with exactly this uuid, None when there is none."""
@@ -115,7 +120,7 @@ class Threads:
 
     async def all(self) -> list[Thread]:
         """Return all threads, the one worked on last first."""
-        return await self._database.run(read_threads)
+        return await self._database.run(read_threads, alone=False)
 
     async def acquire(self, uuid: str, *, take_over: bool = False) -> Thread:
         """Hold the thread for this process, with status running, and return it as it was before.
@@ -127,7 +132,9 @@ class Threads:
         Raises:
             UsageError: a live process holds it, or there is no such thread.
         """
-        return await self._database.run(partial(_acquire, uuid=uuid, take_over=take_over))
+        before = await self._database.run(partial(_acquire, uuid=uuid, take_over=take_over))
+        self._database.held.add(uuid)
+        return before
 
     async def release(self, uuid: str, status: Status, reason: str = "") -> None:
         """Let the thread go with this status.
@@ -135,7 +142,13 @@ class Threads:
         Raises:
             StoreError: this process does not hold it (another has taken it over).
         """
+        self._database.held.discard(uuid)
         await self._database.run(partial(_release, uuid=uuid, status=status, reason=reason))
+
+    async def beat(self) -> None:
+        """Say that this process still holds the threads that it holds: once in HEARTBEAT_S."""
+        if self._database.held:
+            await self._database.run(_beat, alone=False)
 
     async def configure(self, uuid: str, config: str) -> None:
         """Set the digest of the configuration in force; a change is recorded as the event `config`."""
@@ -147,7 +160,7 @@ class Threads:
 
     async def events(self, uuid: str) -> list[Event]:
         """Return the thread's events, oldest first."""
-        return await self._database.run(partial(read_events, uuid=uuid))
+        return await self._database.run(partial(read_events, uuid=uuid), alone=False)
 
     async def add_lineage(self, lineage: Lineage) -> None:
         """Record where a thread branched off.
@@ -156,7 +169,7 @@ class Threads:
             StoreError: its origin is recorded already.
         """
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO lineage (child, parent, checkpoint, round) VALUES (?, ?, ?, ?)",
                 (lineage.child, lineage.parent, lineage.checkpoint, lineage.round),
@@ -166,16 +179,16 @@ class Threads:
 
     async def ancestors(self, uuid: str) -> list[Lineage]:
         """Return where the thread branched off, where its parent did, and so on."""
-        return await self._database.run(partial(read_ancestors, uuid=uuid))
+        return await self._database.run(partial(read_ancestors, uuid=uuid), alone=False)
 
 
-def read_threads(connection: sqlite3.Connection) -> list[Thread]:
+def read_threads(connection: Connection) -> list[Thread]:
     """Return all threads, the one worked on last first."""
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM threads ORDER BY updated_at DESC, rowid DESC")
+    rows = connection.execute(f"{_select(connection)} ORDER BY updated_at DESC, created_at DESC")
     return [_thread(row) for row in rows]
 
 
-def find_thread(connection: sqlite3.Connection, name: str) -> Thread:
+def find_thread(connection: Connection, name: str) -> Thread:
     """Return the thread with this name or uuid, the only one that it begins, or the `latest`.
 
     Raises:
@@ -200,13 +213,13 @@ def find_thread(connection: sqlite3.Connection, name: str) -> Thread:
             raise UsageError(f"{name!r} begins several runs: {fitting}; give more of the name")
 
 
-def read_events(connection: sqlite3.Connection, uuid: str) -> list[Event]:
+def read_events(connection: Connection, uuid: str) -> list[Event]:
     """Return the thread's events, oldest first."""
     rows = connection.execute("SELECT seq, kind, data, at FROM events WHERE thread = ? ORDER BY seq", (uuid,))
     return [Event(seq=seq, kind=kind, data=json.loads(data), at=at) for seq, kind, data, at in rows]
 
 
-def read_ancestors(connection: sqlite3.Connection, uuid: str) -> list[Lineage]:
+def read_ancestors(connection: Connection, uuid: str) -> list[Lineage]:
     """Return where the thread branched off, where its parent did, and so on."""
     found: list[Lineage] = []
     child = uuid
@@ -218,11 +231,17 @@ def read_ancestors(connection: sqlite3.Connection, uuid: str) -> list[Lineage]:
         child = row[0]
 
 
+def _select(connection: Connection) -> str:
+    return f"SELECT {_COLUMNS}, {connection.clock} - beat_at FROM threads"
+
+
 def _thread(row: tuple[Any, ...]) -> Thread:
-    uuid, name, task, config, created_at, updated_at, status, reason, held = row
+    uuid, name, task, config, created_at, updated_at, status, reason, held, silent_s = row
     holder = Holder.model_validate_json(held) if held else None
     if status == "running" and (holder is None or not alive(holder)):
         status, reason = "interrupted", f"{holder or 'its process'} ended without releasing it"
+    elif status == "running" and holder and silent_s and silent_s > LEASE_S and _out_of_sight(holder, this_process()):
+        status, reason = "interrupted", f"{holder} has said nothing for {silent_s:.0f} s"
     return Thread(
         uuid=uuid,
         name=name,
@@ -236,7 +255,7 @@ def _thread(row: tuple[Any, ...]) -> Thread:
     )
 
 
-def configure(connection: sqlite3.Connection, uuid: str, config: str) -> None:
+def configure(connection: Connection, uuid: str, config: str) -> None:
     """Set the digest of the configuration in force; a change is recorded as the event `config`."""
     before = _get(connection, uuid).config
     if before != config:
@@ -244,13 +263,13 @@ def configure(connection: sqlite3.Connection, uuid: str, config: str) -> None:
         add_event(connection, uuid, "config", {"before": before, "after": config})
 
 
-def known_thread(connection: sqlite3.Connection, uuid: str) -> Thread | None:
+def known_thread(connection: Connection, uuid: str) -> Thread | None:
     """Return the thread with exactly this uuid, None when there is none."""
-    row = connection.execute(f"SELECT {_COLUMNS} FROM threads WHERE uuid = ?", (uuid,)).fetchone()
+    row = connection.execute(f"{_select(connection)} WHERE uuid = ?", (uuid,)).fetchone()
     return None if row is None else _thread(row)
 
 
-def _get(connection: sqlite3.Connection, uuid: str) -> Thread:
+def _get(connection: Connection, uuid: str) -> Thread:
     thread = known_thread(connection, uuid)
     if thread is None:
         raise UsageError(f"there is no run with the id {uuid}: `ksearch list` shows all")
@@ -258,7 +277,7 @@ def _get(connection: sqlite3.Connection, uuid: str) -> Thread:
 
 
 def create_thread(
-    connection: sqlite3.Connection, task: str, config: str, uuid: str | None = None, name: str | None = None
+    connection: Connection, task: str, config: str, uuid: str | None = None, name: str | None = None
 ) -> Thread:
     """Add a thread, paused and held by nobody.
 
@@ -285,7 +304,7 @@ def create_thread(
     return _get(connection, uuid)
 
 
-def _free_name(connection: sqlite3.Connection, name: str) -> str:
+def _free_name(connection: Connection, name: str) -> str:
     if name == LATEST or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", name):
         raise UsageError(f"{name!r} cannot be a name: take a letter, then letters, digits, `-`, `_` and `.`, up to 64")
     if connection.execute("SELECT 1 FROM threads WHERE name = ?", (name,)).fetchone():
@@ -293,7 +312,7 @@ def _free_name(connection: sqlite3.Connection, name: str) -> str:
     return name
 
 
-def _next_name(connection: sqlite3.Connection, task: str) -> str:
+def _next_name(connection: Connection, task: str) -> str:
     stem = re.sub(r"[^a-z0-9_]+", "-", task.lower()).strip("-") or "run"
     taken = [0]
     for (name,) in connection.execute("SELECT name FROM threads"):
@@ -303,7 +322,7 @@ def _next_name(connection: sqlite3.Connection, task: str) -> str:
     return f"{stem}-{max(taken) + 1}"
 
 
-def _acquire(connection: sqlite3.Connection, uuid: str, take_over: bool) -> Thread:
+def _acquire(connection: Connection, uuid: str, take_over: bool) -> Thread:
     before = _get(connection, uuid)
     here = this_process()
     if before.status == "running" and before.holder and not (take_over and _out_of_sight(before.holder, here)):
@@ -312,7 +331,8 @@ def _acquire(connection: sqlite3.Connection, uuid: str, take_over: bool) -> Thre
         advice = "take it over" if _out_of_sight(before.holder, here) else f"end it (kill {before.holder.pid})"
         raise UsageError(f"{before.name} is held by {before.holder}: wait for it, or {advice}")
     connection.execute(
-        "UPDATE threads SET status = 'running', reason = '', holder = ?, updated_at = ? WHERE uuid = ?",
+        f"UPDATE threads SET status = 'running', reason = '', holder = ?, updated_at = ?, beat_at = {connection.clock} "
+        "WHERE uuid = ?",
         (here.model_dump_json(), time.time(), uuid),
     )
     connection.execute("DELETE FROM pauses WHERE thread = ?", (uuid,))
@@ -323,7 +343,29 @@ def _out_of_sight(holder: Holder, here: Holder) -> bool:
     return (holder.host, holder.space) != (here.host, here.space)
 
 
-def _release(connection: sqlite3.Connection, uuid: str, status: Status, reason: str) -> None:
+def _beat(connection: Connection) -> None:
+    connection.execute(
+        f"UPDATE threads SET beat_at = {connection.clock} WHERE status = 'running' AND holder = ?",
+        (this_process().model_dump_json(),),
+    )
+
+
+def require_held(connection: Connection, uuid: str) -> None:
+    """Raise StoreError when this process, which acquired the thread, does not hold it any more."""
+    name, status, held = connection.execute(
+        "SELECT name, status, holder FROM threads WHERE uuid = ?", (uuid,)
+    ).fetchone()
+    if status != "running" or held != this_process().model_dump_json():
+        raise taken_over(name, held)
+
+
+def taken_over(name: str, held: str | None) -> StoreError:
+    """Return the error of a process that has lost a thread; `held` is the new holder's record."""
+    whose = Holder.model_validate_json(held) if held else "another process, which has ended"
+    return StoreError(f"{name} was taken over by {whose}: what this process did until then is kept; it stops here")
+
+
+def _release(connection: Connection, uuid: str, status: Status, reason: str) -> None:
     thread = _get(connection, uuid)
     if thread.status != "running" or thread.holder != this_process():
         raise StoreError(f"{thread.name} is not held by this process but by {thread.holder or 'nobody'}")
@@ -333,7 +375,7 @@ def _release(connection: sqlite3.Connection, uuid: str, status: Status, reason: 
     )
 
 
-def add_event(connection: sqlite3.Connection, uuid: str, kind: str, data: Any) -> int:
+def add_event(connection: Connection, uuid: str, kind: str, data: Any) -> int:
     """Record an event of the thread with its JSON data and return its number."""
     row = connection.execute(
         "INSERT INTO events (thread, seq, kind, data, at) "

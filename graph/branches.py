@@ -2,12 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder
 from checkpoints.branching import Fork, Origin, branch, read_origin
-from checkpoints.database import blob_folder, database_file, open_database
+from checkpoints.database import has_runs, open_blobs, open_database
+from checkpoints.place import Place
 from checkpoints.threads import Thread
 from evaluators.errors import UsageError
 from graph.config import SearchConfig
@@ -24,7 +23,7 @@ class Branched:
 
 
 async def make_branch(
-    folder: Path, name: str, at: str, options: dict[str, Any], new_name: str | None, member: Any = None
+    folder: Place, name: str, at: str, options: dict[str, Any], new_name: str | None, member: Any = None
 ) -> Branched:
     """Make a branch of the thread `name` in a folder of runs and return it.
 
@@ -40,11 +39,10 @@ async def make_branch(
         StoreError: the database or the disk failed; nothing is made.
         UsageError: there is no such thread or checkpoint, an option is unknown or not allowed, or the name is taken.
     """
-    file = database_file(folder)
-    if not file.exists():
+    if not has_runs(folder):
         raise UsageError(f"there are no runs in {folder} yet: start one with `ksearch run TASK`")
-    blobs = BlobFolder(blob_folder(folder))
-    async with open_database(file) as database:
+    blobs = open_blobs(folder)
+    async with open_database(folder) as database:
         origin = await database.run(lambda connection: read_origin(connection, name, at))
         fork = Fork(config=origin.config, name=new_name, member=member)
         if options:

@@ -2,12 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder
-from checkpoints.database import blob_folder, database_file, open_database
+from checkpoints.database import open_blobs, open_database
 from checkpoints.history import read_snapshot
+from checkpoints.place import Place
 from checkpoints.steering import add_request, ask_to_pause
 from checkpoints.threads import Thread, configure
 from evaluators.errors import UsageError
@@ -30,9 +29,9 @@ class Change:
     """How the batch came about, for the log."""
 
 
-def keep_program(folder: Path, program: Solution) -> str:
+def keep_program(folder: Place, program: Solution) -> str:
     """Store a person's program and return its blob. Raises StoreError."""
-    return BlobFolder(blob_folder(folder)).put_json(program.model_dump(mode="json"))
+    return open_blobs(folder).put_json(program.model_dump(mode="json"))
 
 
 def check_batch(model: WorldModel, batch: EditBatch) -> WorldModel:
@@ -43,13 +42,13 @@ def check_batch(model: WorldModel, batch: EditBatch) -> WorldModel:
     return verdict.model
 
 
-async def ask(folder: Path, uuid: str, change: Change) -> None:
+async def ask(folder: Place, uuid: str, change: Change) -> None:
     """Record what a person wants of a run: the plan is edited when it is looked at next, options hold at once.
 
     Raises:
         StoreError: the database or the disk failed; nothing is recorded.
     """
-    blobs = BlobFolder(blob_folder(folder))
+    blobs = open_blobs(folder)
     data: dict[str, Any] | None = None
     if change.batch is not None:
         digest = await asyncio.to_thread(blobs.put_json, change.batch.model_dump(mode="json"))
@@ -57,7 +56,7 @@ async def ask(folder: Path, uuid: str, change: Change) -> None:
     config = None
     if change.config is not None:
         config = await asyncio.to_thread(blobs.put_json, change.config.model_dump(mode="json"))
-    async with open_database(database_file(folder)) as database:
+    async with open_database(folder) as database:
         if data is not None:
             request = data
             await database.run(lambda connection: add_request(connection, uuid, request))
@@ -66,7 +65,7 @@ async def ask(folder: Path, uuid: str, change: Change) -> None:
             await database.run(lambda connection: configure(connection, uuid, digest))
 
 
-async def pause(folder: Path, name: str, wait_s: float) -> Thread:
+async def pause(folder: Place, name: str, wait_s: float) -> Thread:
     """Ask a run to pause at its next boundary, wait for it, and return it as it is then.
 
     A run that nobody is at work on is left as it is. Raises StoreError, UsageError.
@@ -74,7 +73,7 @@ async def pause(folder: Path, name: str, wait_s: float) -> Thread:
     thread = read_snapshot(folder, name).thread
     if thread.status != "running":
         return thread
-    async with open_database(database_file(folder)) as database:
+    async with open_database(folder) as database:
         await database.run(lambda connection: ask_to_pause(connection, thread.uuid))
     deadline = asyncio.get_running_loop().time() + wait_s
     while asyncio.get_running_loop().time() < deadline:

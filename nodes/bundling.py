@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder, BlobStore
-from checkpoints.database import blob_folder, database_file, open_database
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs, open_database
 from checkpoints.faults import storage_errors
 from checkpoints.history import Interrupt, Snapshot
+from checkpoints.place import Place, local_folder
 from checkpoints.threads import Threads
 from evaluators.bundling import Packed, bundled_job, pack
 from evaluators.local import MEMORY_BYTES
@@ -48,7 +49,7 @@ def deferred(interrupts: Sequence[Interrupt]) -> tuple[DeferredQuestion, ...]:
     return tuple(sorted(found, key=lambda item: (item.round, item.cycle, item.sample, item.role, item.solution)))
 
 
-async def write_bundle(home: Path, snapshot: Snapshot, folder: Path | None = None) -> Bundled | None:
+async def write_bundle(home: Place, snapshot: Snapshot, folder: Path | None = None) -> Bundled | None:
     """Write what the run waits for into one bundle, in `folder` (default: `bundles` beside the runs), and note it.
 
     Returns None when it waits for no evaluation. Raises StoreError.
@@ -57,13 +58,13 @@ async def write_bundle(home: Path, snapshot: Snapshot, folder: Path | None = Non
     if not questions:
         return None
     thread = snapshot.thread
-    blobs = BlobFolder(blob_folder(home))
+    blobs = open_blobs(home)
     packed, programs = await asyncio.to_thread(_pack, blobs, snapshot, questions)
-    folder = home / "bundles" if folder is None else folder
+    folder = local_folder(home) / "bundles" if folder is None else folder
     file = folder / f"{thread.name}-{packed.digest[:12]}.zip"
     with storage_errors(folder):
         await asyncio.to_thread(_write, file, packed.content)
-    async with open_database(database_file(home)) as database:
+    async with open_database(home) as database:
         threads = Threads(database)
         known = [event.data["digest"] for event in await threads.events(thread.uuid) if event.kind == EVENT]
         if packed.digest not in known:

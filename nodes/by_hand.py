@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder, BlobStore
-from checkpoints.database import blob_folder, database_file, make_home, open_database
+from checkpoints.blobs import BlobStore
+from checkpoints.database import make_home, open_blobs, open_database
 from checkpoints.ledger import Ledger
+from checkpoints.place import Place
 from evaluators.evaluation import Comparison, Effort
 from evaluators.evaluator import Evaluator
 from evaluators.objective import Record
@@ -43,16 +43,16 @@ class ByHand(Record):
 
 
 async def judge_by_hand(
-    folder: Path, evaluator: Evaluator, task: Task, programs: Sequence[tuple[str, Solution]], effort: Effort
+    folder: Place, evaluator: Evaluator, task: Task, programs: Sequence[tuple[str, Solution]], effort: Effort
 ) -> ByHand:
     """Judge `programs` (what the person calls each, and it), several ones in one interleaved run, and record it.
 
     Every visit measures anew. Raises StoreError when `folder` cannot keep the record, and as `Evaluator`.
     """
     await asyncio.to_thread(make_home, folder)
-    blobs = await asyncio.to_thread(BlobFolder, blob_folder(folder))
+    blobs = await asyncio.to_thread(open_blobs, folder)
     solutions = [solution for _, solution in programs]
-    async with open_database(database_file(folder)) as database:
+    async with open_database(folder) as database:
         calls = PaidCalls(Ledger(database), blobs, THREAD, round=0)
         kept = [await _keep(blobs, record) for record in (task, *solutions)]
         files = [name for name, _ in programs]

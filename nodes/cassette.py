@@ -5,16 +5,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder, BlobStore
-from checkpoints.database import blob_folder
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs
 from checkpoints.faults import storage_errors
 from checkpoints.history import ThreadRecord, read_record
 from checkpoints.ledger import Entry
+from checkpoints.place import Place as HomePlace
 from evaluators.recording import CassetteEntry, Header, Place
 from nodes.models.asking import ChatRecord
 
 
-def export_cassette(home: Path, thread: str, file: Path, *, prompts: bool = False) -> int:
+def export_cassette(home: HomePlace, thread: str, file: Path, *, prompts: bool = False) -> int:
     """Write every reply and evaluation that a thread has paid for until now into `file`, and return their number.
 
     Args:
@@ -28,7 +29,7 @@ def export_cassette(home: Path, thread: str, file: Path, *, prompts: bool = Fals
         StoreError: the database, a blob or the file failed.
     """
     record = read_record(home, thread)
-    blobs = BlobFolder(blob_folder(home))
+    blobs = open_blobs(home)
     config = blobs.get_json(record.thread.config)
     header = Header(task=record.thread.task, config=config)
     entries = [entry for entry in _entries(record, blobs, prompts) if entry is not None]

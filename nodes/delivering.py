@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from checkpoints.blobs import BlobFolder, BlobStore
-from checkpoints.database import blob_folder, database_file, open_database
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs, open_database
 from checkpoints.ledger import Ledger
+from checkpoints.place import Place
 from checkpoints.threads import Thread, Threads
 from evaluators.errors import UsageError
 from evaluators.evaluation import Effort, Evaluation
@@ -41,15 +42,15 @@ class _Contents:
     """By digest."""
 
 
-async def deliver(home: Path, thread: Thread, file: Path) -> Delivered:
+async def deliver(home: Place, thread: Thread, file: Path) -> Delivered:
     """Write the evaluations in `file` into the ledger of `thread`, once.
 
     Raises UsageError when the file is no result, was cut off or changed, belongs to a bundle that this run has not
     written, or brings nothing new; StoreError.
     """
     result = await asyncio.to_thread(_read, file)
-    blobs = BlobFolder(blob_folder(home))
-    async with open_database(database_file(home)) as database:
+    blobs = open_blobs(home)
+    async with open_database(home) as database:
         contents = await _contents(Threads(database), blobs, thread, result, file)
         judged = [outcome for outcome in result.outcomes if outcome.answer is not None]
         records = [_record(contents, outcome, file) for outcome in judged]

@@ -47,8 +47,8 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     Questions without a reply go on waiting. With --from and --write together, the prompts are written afterwards.
     """
-    from checkpoints.database import home_folder
     from checkpoints.history import read_snapshot
+    from checkpoints.place import find_place
     from evaluators.errors import UsageError
     from graph.report.questions import pending
 
@@ -56,7 +56,7 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise UsageError("--id names a question: give its reply with --file FILE, or --file - for standard input")
     if replies is not None and file is not None:
         raise UsageError("replies come from --from or from --file, not from both")
-    folder = home_folder(home)
+    folder = find_place(home)
     screen = Screen(json)
     snapshot = read_snapshot(folder, thread)
     questions = pending(snapshot.interrupts)

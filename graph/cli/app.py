@@ -121,7 +121,7 @@ def _lost(error: KsearchError) -> list[str]:
     if not isinstance(error, BlobError):
         return []
     try:
-        return held(error.folder.parent, error.digest)
+        return held(error.home, error.digest)
     except KsearchError as other:
         return [f"what cannot be told: {' '.join(str(other).split())}"]
 

@@ -25,11 +25,11 @@ def branch(
     """
     import asyncio
 
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph.branches import make_branch
     from graph.config_file import parse_options
 
-    made = asyncio.run(make_branch(home_folder(home), thread, at, parse_options(options), name))
+    made = asyncio.run(make_branch(find_place(home), thread, at, parse_options(options), name))
     screen, origin = Screen(json), made.origin
     if json:
         screen.data(

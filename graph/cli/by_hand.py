@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder
-from checkpoints.database import blob_folder
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs
 from checkpoints.history import read_ledger
+from checkpoints.place import Place
 from evaluators.errors import UsageError
 from evaluators.task import Task
 from graph.report.figures import ratio_to_baseline
@@ -22,7 +22,7 @@ class Kept:
     at: float
     """Unix time of its end, seconds."""
     judged: Judged
-    blobs: BlobFolder
+    blobs: BlobStore
 
     @cached_property
     def task(self) -> Task:
@@ -48,9 +48,9 @@ class Kept:
         return None if ratio is None else ratio.value
 
 
-def read_by_hand(home: Path) -> list[Kept]:
+def read_by_hand(home: Place) -> list[Kept]:
     """Return every visit, the latest first. Raises StoreError, UsageError as `checkpoints.history.read_ledger`."""
-    blobs = BlobFolder(blob_folder(home))
+    blobs = open_blobs(home)
     return [
         Kept(entry.result, entry.finished_at, Judged.model_validate(blobs.get_json(entry.result)), blobs)
         for entry in read_ledger(home, THREAD)
@@ -58,7 +58,7 @@ def read_by_hand(home: Path) -> list[Kept]:
     ]
 
 
-def find_by_hand(home: Path, record: str) -> Kept:
+def find_by_hand(home: Place, record: str) -> Kept:
     """Return the one visit whose record begins so. Raises UsageError when none or several do."""
     found = [kept for kept in read_by_hand(home) if kept.record.startswith(record)]
     if len(found) != 1:

@@ -11,12 +11,12 @@ _MARKS = {"works": ("ok", "green"), "missing": ("--", "yellow"), "problem": ("!!
 
 def doctor(json: AsJson = False, home: HomeFolder = None, debug: Debug = False) -> int:
     """Check this machine, and say what is missing."""
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph.cli.machine import examine
     from graph.report.diagnosis import checks, diagnosis
 
     screen = Screen(json)
-    facts = asyncio.run(examine(home_folder(home)))
+    facts = asyncio.run(examine(find_place(home)))
     found = diagnosis(facts)
     if json:
         screen.data(found)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from checkpoints.place import Place
 from graph.cli.codes import DONE
 from graph.cli.options import AsJson, Debug, HomeFolder, RecordFile, ThreadName
 from graph.cli.screen import Screen
@@ -33,11 +34,11 @@ def deliver(
     Without a result, write the bundle of everything that the run waits for. Programs that the other machine could not
     judge go on waiting.
     """
-    from checkpoints.database import home_folder
     from checkpoints.history import read_snapshot
+    from checkpoints.place import find_place
     from evaluators.errors import UsageError
 
-    folder, screen = home_folder(home), Screen(json)
+    folder, screen = find_place(home), Screen(json)
     snapshot = read_snapshot(folder, thread)
     if result is None:
         return _write(screen, folder, snapshot, write)
@@ -57,7 +58,7 @@ def deliver(
     return Session(json=json, home=home, require=None, record=record).resume(snapshot.thread.uuid, {})
 
 
-def _write(screen: Screen, home: Path, snapshot: "Snapshot", folder: Path | None) -> int:
+def _write(screen: Screen, home: Place, snapshot: "Snapshot", folder: Path | None) -> int:
     from graph.cli.bundled import bundled_facts, bundled_lines
     from nodes.bundling import write_bundle
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from checkpoints.place import Place
 from graph.cli.codes import DONE, FAILED
 from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
@@ -84,7 +85,7 @@ class _Asked:
     effort: "Effort"
     language: str | None
     evaluator: str
-    home: Path | None
+    home: Place | str | None
 
     def judge(self, reference: str, files: Sequence[Path]) -> tuple[dict[str, Any], bool]:
         """Return what came of the programs, as JSON, and whether all of them passed. Raises KsearchError."""
@@ -116,13 +117,13 @@ def evaluations(
     debug: Debug = False,
 ) -> int:
     """List what was judged by hand (`ksearch evaluate`), the latest first, or show one of it again."""
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph.cli.by_hand import find_by_hand, read_by_hand
     from graph.report.comparison import by_hand_line, comparison, comparison_lines
 
     screen = Screen(json)
     if record is None:
-        kept = read_by_hand(home_folder(home))
+        kept = read_by_hand(find_place(home))
         if json:
             screen.data([item.listed for item in kept])
         elif not kept:
@@ -130,7 +131,7 @@ def evaluations(
         for item in [] if json else kept:
             screen.say(by_hand_line(item.listed))
         return DONE
-    found = find_by_hand(home_folder(home), record)
+    found = find_by_hand(find_place(home), record)
     facts = {**comparison(found.task, found.judged.files, found.judged.comparison), "record": found.record}
     if json:
         screen.data(facts)
@@ -144,15 +145,15 @@ async def _judge(
     task: "Task",
     programs: Sequence[tuple[str, "Solution"]],
     effort: "Effort",
-    home: Path | None,
+    home: Place | str | None,
 ) -> "ByHand":
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph.wiring import Backends
     from nodes.by_hand import judge_by_hand
 
     backends = Backends()
     try:
-        return await judge_by_hand(home_folder(home), backends.evaluator(config), task, programs, effort)
+        return await judge_by_hand(find_place(home), backends.evaluator(config), task, programs, effort)
     finally:
         await backends.close()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from checkpoints.place import Place
 from graph.cli.codes import DONE, FAILED, PAUSED
 from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
@@ -70,10 +71,10 @@ def run(
         return PAUSED
     finally:
         show.close()
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph.cli.keeping import prune_when_large
 
-    prune_when_large(screen, home_folder(home))
+    prune_when_large(screen, find_place(home))
     return _conclude(screen, plan, file, conducted)
 
 
@@ -100,7 +101,7 @@ def report(
 
     It may be looked at while the experiment runs.
     """
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from evaluators.errors import UsageError
     from graph.experiments.curves import Budget, default_budgets
     from graph.experiments.findings import findings
@@ -113,7 +114,7 @@ def report(
         wrong = (at or [])[given.index(None)]
         raise UsageError(f"--at {wrong!r}: write evaluations=N, tokens=N or usd=N")
     screen = Screen(json)
-    plan, searches, objectives = load_experiment(home_folder(home), _name(name))
+    plan, searches, objectives = load_experiment(find_place(home), _name(name))
     known = [item for item in searches if item.task in objectives]
     whole = _evaluations(plan)
     found = findings(
@@ -155,7 +156,7 @@ def _plan(file: Path) -> "Plan":
     return read_plan(load_toml(file), str(file), file.stem)
 
 
-async def _conduct(plan: "Plan", home: Path | None, show: "_Show") -> "Conducted":
+async def _conduct(plan: "Plan", home: Place | str | None, show: "_Show") -> "Conducted":
     from checkpoints.home import open_home
     from graph.experiments.conducting import conduct
     from graph.runs import opened_services
@@ -170,7 +171,7 @@ class _Show:
 
     screen: Screen
     count: int
-    home: Path | None
+    home: Place | str | None
     _logs: "dict[str, RunLog]" = field(default_factory=dict)
     _best: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
     _evaluations: dict[str, int] = field(default_factory=dict)
@@ -210,10 +211,10 @@ class _Show:
         return f"{words}{reason}, {figure}, {self._evaluations[run]} evaluations"
 
     def _log(self, run: str) -> "RunLog":
-        from checkpoints.database import home_folder
+        from checkpoints.place import find_place, local_folder
         from graph.cli.run_log import RunLog
 
-        return self._logs.setdefault(run, RunLog(home_folder(self.home)))
+        return self._logs.setdefault(run, RunLog(local_folder(find_place(self.home))))
 
 
 def _conclude(screen: Screen, plan: "Plan", file: Path, conducted: "Conducted") -> int:

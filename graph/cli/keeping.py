@@ -1,19 +1,18 @@
 """`prune`: drop what a run's past can do without."""
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from checkpoints.place import Place
 from graph.cli.codes import DONE
 from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from checkpoints.pruning import Pruned
+    from checkpoints.sql import Connection
     from checkpoints.threads import Thread
 
 ABOVE = "KSEARCH_PRUNE_ABOVE_MB"
@@ -33,13 +32,14 @@ def prune(
 
     Rounds can be shown, branched from and gone on with as before. Nothing that was paid for is dropped.
     """
-    from checkpoints.database import database_file, home_folder
+    from checkpoints.database import has_runs
+    from checkpoints.place import find_place
     from checkpoints.pruning import every_thread
     from checkpoints.pruning import prune as drop
     from evaluators.errors import UsageError
 
-    folder, screen = home_folder(home), Screen(json)
-    if not database_file(folder).exists():
+    folder, screen = find_place(home), Screen(json)
+    if not has_runs(folder):
         raise UsageError(f"there are no runs in {folder} yet: start one with `ksearch run TASK`")
     pruned = drop(folder, every_thread if thread is None else _named(thread))
     if json:
@@ -49,7 +49,7 @@ def prune(
     return DONE
 
 
-def _named(name: str) -> "Callable[[sqlite3.Connection], Iterable[Thread]]":
+def _named(name: str) -> "Callable[[Connection], Iterable[Thread]]":
     from checkpoints.threads import find_thread
 
     return lambda connection: [find_thread(connection, name)]
@@ -64,7 +64,7 @@ def pruned_text(pruned: "Pruned") -> str:
     )
 
 
-def prune_when_large(screen: Screen, folder: Path) -> None:
+def prune_when_large(screen: Screen, folder: Place) -> None:
     """Prune all runs when the database has become larger than people want it. Raises StoreError, UsageError."""
     import os
 

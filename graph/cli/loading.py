@@ -1,12 +1,12 @@
 """Reading runs from disk without LangGraph: what `show`, `list`, `tree` and `export` work with."""
 
 from functools import reduce
-from pathlib import Path
 
-from checkpoints.blobs import BlobFolder
-from checkpoints.database import blob_folder, home_folder
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs
 from checkpoints.history import Snapshot, ThreadRecord, read_lineages, read_record, read_snapshot, read_states
 from checkpoints.logs import read
+from checkpoints.place import Place, find_place
 from checkpoints.rounds import NOW
 from checkpoints.threads import Lineage
 from evaluators.evaluation import Evaluation
@@ -24,19 +24,19 @@ from nodes.records import read_record as read_blob
 from nodes.trees import TreeStore
 
 
-def load_run(home: Path | None, name: str, at: str = NOW) -> Run:
+def load_run(home: Place | str | None, name: str, at: str = NOW) -> Run:
     """Return the run with this name. Arguments and errors are those of `checkpoints.history.read_snapshot`."""
-    folder = home_folder(home)
+    folder = find_place(home)
     snapshot = read_snapshot(folder, name, at)
-    blobs = BlobFolder(blob_folder(folder))
+    blobs = open_blobs(folder)
     record = read_record(folder, snapshot.thread.uuid, at)
     return _run(folder, blobs, snapshot, record)
 
 
-def load_material(home: Path | None, name: str, at: str = NOW) -> tuple[Run, Material]:
+def load_material(home: Place | str | None, name: str, at: str = NOW) -> tuple[Run, Material]:
     """Return the run with this name, and what its chronicle is made from. Arguments and errors: see `load_run`."""
-    folder = home_folder(home)
-    snapshot, blobs = read_snapshot(folder, name, at), BlobFolder(blob_folder(folder))
+    folder = find_place(home)
+    snapshot, blobs = read_snapshot(folder, name, at), open_blobs(folder)
     record = read_record(folder, snapshot.thread.uuid, at)
     run = _run(folder, blobs, snapshot, record)
     values = run.snapshot.values
@@ -56,25 +56,25 @@ def load_material(home: Path | None, name: str, at: str = NOW) -> tuple[Run, Mat
     )
 
 
-def load_all(home: Path | None) -> list[tuple[Snapshot, SearchConfig, Lineage | None]]:
+def load_all(home: Place | str | None) -> list[tuple[Snapshot, SearchConfig, Lineage | None]]:
     """Return every run, the one worked on last first, with its configuration and where it branched off."""
-    folder = home_folder(home)
+    folder = find_place(home)
     snapshots = read_states(folder)
     if not snapshots:
         return []
-    blobs, lineages = BlobFolder(blob_folder(folder)), read_lineages(folder)
+    blobs, lineages = open_blobs(folder), read_lineages(folder)
     return [(snapshot, _config(blobs, snapshot), lineages.get(snapshot.thread.uuid)) for snapshot in snapshots]
 
 
-def load_solution(home: Path | None, run: Run) -> Solution | None:
+def load_solution(home: Place | str | None, run: Run) -> Solution | None:
     """Return the incumbent's program, None when nothing has passed."""
     if run.incumbent is None:
         return None
-    blobs = BlobFolder(blob_folder(home_folder(home)))
+    blobs = open_blobs(find_place(home))
     return Solution.model_validate(blobs.get_json(run.incumbent["solution"]))
 
 
-def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadRecord) -> Run:
+def _run(folder: Place, blobs: BlobStore, snapshot: Snapshot, record: ThreadRecord) -> Run:
     values = migrated(snapshot.values)
     incumbent = values.get("incumbent")
     model = TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel()
@@ -94,9 +94,9 @@ def _run(folder: Path, blobs: BlobFolder, snapshot: Snapshot, record: ThreadReco
     )
 
 
-def _config(blobs: BlobFolder, snapshot: Snapshot) -> SearchConfig:
+def _config(blobs: BlobStore, snapshot: Snapshot) -> SearchConfig:
     return read_config(blobs, snapshot.thread.config)
 
 
-def _name(folder: Path, place: Lineage) -> str:
+def _name(folder: Place, place: Lineage) -> str:
     return read_snapshot(folder, place.parent).thread.name

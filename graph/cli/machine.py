@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from checkpoints.place import Place, local_folder
 from evaluators.errors import KsearchError
 from graph.report.causes import Machine
 from graph.report.diagnosis import Facts
@@ -39,7 +40,7 @@ def has_vectors() -> bool:
     return "avx2" in flags.split()
 
 
-async def examine(home: Path) -> Facts:
+async def examine(home: Place) -> Facts:
     """Return everything that `doctor` tells of; starts the local evaluator and loads torch for it."""
     from evaluators.worker.host import processor
     from evaluators.worker.sandbox import LAYERS
@@ -58,7 +59,7 @@ async def examine(home: Path) -> Facts:
         keys={name: key_place(name, Path(".env")) for name in KEYS},
         home=str(home),
         home_problem=home_problem(home),
-        free_bytes=shutil.disk_usage(_existing(home)).free,
+        free_bytes=shutil.disk_usage(_existing(local_folder(home))).free,
     )
 
 
@@ -88,19 +89,19 @@ def key_place(name: str, file: Path) -> str:
     return "" if found is None else file.name
 
 
-def home_problem(home: Path) -> str:
+def home_problem(home: Place) -> str:
     """Return why runs cannot be kept in `home`, empty when they can. Nothing is made or changed."""
-    from checkpoints.database import connect_reader, database_file
+    from checkpoints.database import has_runs, open_reader
 
-    place = _existing(home)
+    place = _existing(local_folder(home))
     if not place.is_dir():
         return f"{place} is a file"
     if not os.access(place, os.W_OK | os.X_OK):
         return f"{place} cannot be written"
-    if not database_file(home).exists():
-        return ""
     try:
-        connect_reader(database_file(home)).close()
+        if not has_runs(home):
+            return ""
+        open_reader(home).close()
     except KsearchError as error:
         return str(error)
     return ""

@@ -22,8 +22,12 @@ def _debug(context: typer.Context, value: bool) -> bool:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, and everything else to stderr.")]
 HomeFolder = Annotated[
-    Path | None,
-    typer.Option("--home", help="Folder of the runs [default: KSEARCH_HOME, else .ksearch here].", metavar="FOLDER"),
+    str | None,
+    typer.Option(
+        "--home",
+        help="Folder of the runs, or postgresql://SERVER/DATABASE [default: KSEARCH_HOME, else .ksearch here].",
+        metavar="FOLDER|URL",
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show the traceback of an error.")]
 ThreadName = Annotated[

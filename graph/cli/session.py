@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkpoints.database import home_folder
 from checkpoints.history import read_state
 from checkpoints.home import open_home
+from checkpoints.place import Place, find_place, local_folder
 from evaluators.errors import KsearchError
 from evaluators.task import Task
 from graph.cli import machine
@@ -44,7 +44,7 @@ class Session:
     """One call of `run` or `resume`."""
 
     json: bool
-    home: Path | None
+    home: Place | str | None
     require: float | None
     """Ratio to the baseline that the best program must reach."""
     record: Path | None = None
@@ -78,9 +78,9 @@ class Session:
         return self._visit(lambda means, listen: resume(means, uuid, dict(changes), listen, answered), progress, before)
 
     def _visit(self, visit: Visit, progress: Progress, before: Run | None = None) -> int:
-        folder = home_folder(self.home)
+        folder = find_place(self.home)
         with self._recording(folder), ExitStack() as stack:
-            log = RunLog(folder)
+            log = RunLog(local_folder(folder))
             stack.callback(log.close)
             display = stack.enter_context(self._display(progress, folder))
             try:
@@ -98,7 +98,7 @@ class Session:
         return self._conclude(load_run(self.home, self._uuid), before)
 
     @contextmanager
-    def _recording(self, folder: Path) -> Iterator[None]:
+    def _recording(self, folder: Place) -> Iterator[None]:
         """Write the cassette at the end, also when the visit fails; that failure is the one to report then."""
         try:
             yield
@@ -110,7 +110,7 @@ class Session:
             raise
         self._record(folder)
 
-    def _record(self, folder: Path) -> None:
+    def _record(self, folder: Place) -> None:
         if self.record is not None and self._uuid:
             count = export_cassette(folder, self._uuid, self.record)
             self._screen.say(f"recorded in {self.record}: {count} calls")
@@ -125,7 +125,7 @@ class Session:
         async with open_home(self.home) as home, opened_services(home) as means:
             await visit(means, listen)
 
-    def _display(self, progress: Progress, folder: Path) -> Display:
+    def _display(self, progress: Progress, folder: Place) -> Display:
         if not self._screen.live:
             return PlainDisplay(self._screen, progress.unit, progress.budget)
         return LiveDisplay(self._screen, progress, lambda uuid: read_state(folder, uuid))
@@ -141,7 +141,7 @@ class Session:
         for line in [] if before is None else still_stopped(before, run, self._where):
             self._screen.say(line)
         paused = run.snapshot.thread.status == "paused"
-        bundle = asyncio.run(write_bundle(home_folder(self.home), run.snapshot)) if paused else None
+        bundle = asyncio.run(write_bundle(find_place(self.home), run.snapshot)) if paused else None
         if bundle is not None:
             self._screen.say("paused.")
             for line in bundled_lines(bundle, run.name, self._where):

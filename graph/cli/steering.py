@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from checkpoints.place import Place
 from graph.cli.codes import DONE, PAUSED
 from graph.cli.options import AsJson, Debug, HomeFolder, SetOption, ThreadName
 from graph.cli.screen import Screen
@@ -28,11 +29,11 @@ def pause(
     debug: Debug = False,
 ) -> int:
     """Pause a run that another process is at work on, after the step that is under way."""
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph import steering
 
     screen = Screen(json)
-    found = asyncio.run(steering.pause(home_folder(home), thread, wait))
+    found = asyncio.run(steering.pause(find_place(home), thread, wait))
     if json:
         screen.data({"thread": found.name, "status": found.status})
     elif found.status == "running":
@@ -187,15 +188,15 @@ def _batch(edits: Sequence["Edit"], reason: str) -> "EditBatch":
     return EditBatch(origin="human", reason=reason, edits=tuple(edits))
 
 
-def _program(home: Path | None, run: "Run", file: Path) -> str:
-    from checkpoints.database import home_folder
+def _program(home: Place | str | None, run: "Run", file: Path) -> str:
+    from checkpoints.place import find_place
     from evaluators.errors import UsageError
     from graph.cli.evaluating import load_program
     from graph.steering import keep_program
 
     if run.task is None:
         raise UsageError(f"{run.name} has not begun: resume it first")
-    return keep_program(home_folder(home), load_program(run.task, file, run.language))
+    return keep_program(find_place(home), load_program(run.task, file, run.language))
 
 
 def _read(file: Path, run: "Run") -> "EditBatch":
@@ -245,9 +246,11 @@ def _in_editor(screen: Screen, run: "Run") -> "EditBatch":
     return batch
 
 
-def _ask(screen: Screen, home: Path | None, run: "Run", batch: "EditBatch | None", changes: dict[str, Any]) -> int:
+def _ask(
+    screen: Screen, home: Place | str | None, run: "Run", batch: "EditBatch | None", changes: dict[str, Any]
+) -> int:
     """Check what a person wants and record it."""
-    from checkpoints.database import home_folder
+    from checkpoints.place import find_place
     from graph.presets import changed
     from graph.steering import Change, ask, check_batch
     from graph.wording import edit_words
@@ -261,7 +264,7 @@ def _ask(screen: Screen, home: Path | None, run: "Run", batch: "EditBatch | None
         screen.say("nothing is changed")
         return DONE
     after = run.model if batch is None else check_batch(run.model, batch)
-    asyncio.run(ask(home_folder(home), run.snapshot.thread.uuid, Change(batch=batch, config=config)))
+    asyncio.run(ask(find_place(home), run.snapshot.thread.uuid, Change(batch=batch, config=config)))
     if screen.json:
         made = None if batch is None else batch.model_dump(mode="json")
         new = [node.id for node in after.nodes[len(run.model.nodes) :]]

@@ -1,15 +1,15 @@
 """Reading an experiment from disk, without LangGraph."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder
-from checkpoints.database import blob_folder
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs
 from checkpoints.experiments import Member, read_experiment
 from checkpoints.history import read_record, read_rounds
 from checkpoints.ledger import Entry
 from checkpoints.logs import read
+from checkpoints.place import Place
 from checkpoints.threads import Thread
 from evaluators.digest import digest_json
 from evaluators.objective import Objective, better
@@ -22,7 +22,7 @@ from nodes.records import read_record as read_blob
 SPEAKERS = ("planner", "coder")
 
 
-def load_experiment(folder: Path, name: str) -> tuple[Plan, list[Search], dict[str, Objective]]:
+def load_experiment(folder: Place, name: str) -> tuple[Plan, list[Search], dict[str, Objective]]:
     """Return an experiment's latest plan, its searches as far as they have begun, and what each task is judged by.
 
     The searches come in the plan's order.
@@ -31,7 +31,7 @@ def load_experiment(folder: Path, name: str) -> tuple[Plan, list[Search], dict[s
         StoreError: the database or a blob cannot be read.
         UsageError: there is no such experiment.
     """
-    blobs = BlobFolder(blob_folder(folder))
+    blobs = open_blobs(folder)
     _, digest, members = read_experiment(folder, name)
     plan = read_blob(blobs, digest, Plan)
     order = {job.run: at for at, job in enumerate(jobs(plan))}
@@ -47,7 +47,7 @@ def load_experiment(folder: Path, name: str) -> tuple[Plan, list[Search], dict[s
 class _Loader:
     """Reads one search."""
 
-    def __init__(self, folder: Path, blobs: BlobFolder, matched: bool, member: Member, thread: Thread) -> None:
+    def __init__(self, folder: Place, blobs: BlobStore, matched: bool, member: Member, thread: Thread) -> None:
         self._folder = folder
         self._blobs = blobs
         self._matched = matched

@@ -1,13 +1,13 @@
 """What a blob held that is missing or damaged: told from the rows that name it, for people who look for a copy."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from checkpoints.blobs import BlobFolder
-from checkpoints.database import blob_folder
+from checkpoints.blobs import BlobStore
+from checkpoints.database import open_blobs
 from checkpoints.history import Snapshot, read_record, read_states
 from checkpoints.logs import read
+from checkpoints.place import Place
 from evaluators.errors import StoreError
 
 _PARTS = {
@@ -21,7 +21,7 @@ _PARTS = {
 }
 
 
-def held(home: Path, digest: str) -> list[str]:
+def held(home: Place, digest: str) -> list[str]:
     """Return what the blob held, one text for each run that needs it; none when no row names it.
 
     Raises:
@@ -34,7 +34,7 @@ def held(home: Path, digest: str) -> list[str]:
     ]
 
 
-def _held(home: Path, snapshot: Snapshot, digest: str) -> Iterator[str]:
+def _held(home: Place, snapshot: Snapshot, digest: str) -> Iterator[str]:
     if snapshot.thread.config == digest:
         yield "its options"
     for path, name in _PARTS.items():
@@ -45,10 +45,10 @@ def _held(home: Path, snapshot: Snapshot, digest: str) -> Iterator[str]:
             key = entry.key
             place = f", cycle {key.cycle}, sample {key.sample}" if key.cycle else ""
             yield f"what the {key.role} returned in round {key.round}{place}"
-    yield from _in_log(BlobFolder(blob_folder(home)), snapshot.values, digest)
+    yield from _in_log(open_blobs(home), snapshot.values, digest)
 
 
-def _in_log(blobs: BlobFolder, values: Mapping[str, Any], digest: str) -> Iterator[str]:
+def _in_log(blobs: BlobStore, values: Mapping[str, Any], digest: str) -> Iterator[str]:
     """Yield what the log of attempts knows, as far as it can be read."""
     if "attempts" not in values:
         return

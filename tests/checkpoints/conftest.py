@@ -13,9 +13,21 @@ from checkpoints.home import Home, open_home
 ROOT = Path(__file__).parents[2]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test of a home on each kind of home, but for those that look into SQLite's file."""
+    if "home" in metafunc.fixturenames:
+        alone = metafunc.definition.get_closest_marker("folder_only")
+        metafunc.parametrize("home", ["folder"] if alone else ["folder", "server"], indirect=True)
+
+
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with open_home(tmp_path / "home", busy_timeout_s=2.0) as opened:
+async def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Home]:
+    place = str(tmp_path / "home")
+    if request.param == "server":
+        place = request.getfixturevalue("postgres").home()
+        monkeypatch.setenv("KSEARCH_BLOBS", str(tmp_path / "blobs"))
+        monkeypatch.chdir(tmp_path)
+    async with open_home(place, busy_timeout_s=2.0) as opened:
         yield opened
 
 

@@ -9,29 +9,30 @@ from pathlib import Path
 import pytest
 
 from checkpoints.database import Database, open_database
+from checkpoints.sql import Connection
 from evaluators.errors import StoreError
 
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "ksearch.sqlite") as opened:
+    async with open_database(tmp_path) as opened:
         yield opened
 
 
-def add(connection: sqlite3.Connection, kind: str = "note") -> None:
+def add(connection: Connection, kind: str = "note") -> None:
     connection.execute("INSERT INTO events SELECT 't', 1 + coalesce(max(seq), 0), ?, 'null', 0 FROM events", (kind,))
 
 
-def kinds(connection: sqlite3.Connection) -> list[str]:
+def kinds(connection: Connection) -> list[str]:
     return [kind for (kind,) in connection.execute("SELECT kind FROM events ORDER BY seq")]
 
 
 async def test_work_is_whole_or_not_at_all(database: Database) -> None:
-    def half(connection: sqlite3.Connection) -> None:
+    def half(connection: Connection) -> None:
         add(connection, "half")
         raise LookupError("no second half")
 
-    def broken(connection: sqlite3.Connection) -> None:
+    def broken(connection: Connection) -> None:
         add(connection, "broken")
         connection.execute("INSERT INTO events VALUES ('t', 1, 'twice', 'null', 0)")
 
@@ -56,28 +57,28 @@ async def test_work_that_waits_its_turn_is_done_although_its_caller_is_cancelled
 
 
 async def test_work_handed_over_is_done_before_the_database_closes(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "ksearch.sqlite") as database:
+    async with open_database(tmp_path) as database:
         tasks = [asyncio.create_task(database.run(add)) for _ in range(20)]
         await asyncio.sleep(0)
-    async with open_database(tmp_path / "ksearch.sqlite") as database:
+    async with open_database(tmp_path) as database:
         assert len(await database.run(kinds)) == 20
     await asyncio.gather(*tasks)
 
 
 async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "ksearch.sqlite") as database:
+    async with open_database(tmp_path) as database:
         pass
     with pytest.raises(RuntimeError, match="after shutdown"):
         await database.run(add)
 
 
 async def test_what_a_transaction_has_read_still_holds_when_it_writes(database: Database, tmp_path: Path) -> None:
-    def slow(connection: sqlite3.Connection) -> None:
+    def slow(connection: Connection) -> None:
         before = kinds(connection)
         time.sleep(0.2)
         add(connection, f"after {len(before)}")
 
-    async with open_database(tmp_path / "ksearch.sqlite") as rival:
+    async with open_database(tmp_path) as rival:
         reading = asyncio.create_task(database.run(slow))
         await asyncio.sleep(0.05)
         await rival.run(add)
@@ -89,6 +90,6 @@ async def test_a_new_database_waits_for_whoever_makes_it_at_the_same_time(tmp_pa
     maker = sqlite3.connect(tmp_path / "ksearch.sqlite", isolation_level=None)
     maker.execute("BEGIN IMMEDIATE")
     asyncio.get_running_loop().call_later(0.3, maker.execute, "ROLLBACK")
-    async with open_database(tmp_path / "ksearch.sqlite") as database:
+    async with open_database(tmp_path) as database:
         await database.run(add)
     maker.close()

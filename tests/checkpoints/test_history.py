@@ -170,6 +170,7 @@ async def test_a_foreign_or_newer_database_is_not_read(tmp_path: Path) -> None:
         read_states(tmp_path)
 
 
+@pytest.mark.folder_only
 async def test_reading_while_a_run_writes(search: tuple[Home, Search, str]) -> None:
     home, _, uuid = search
     other = sqlite3.connect(home.folder / "ksearch.sqlite", isolation_level=None)
@@ -189,6 +190,7 @@ async def test_a_read_only_copy_can_be_read(small_disk: Path) -> None:
     assert read_state(small_disk / "home", "latest")["round"] == 1
 
 
+@pytest.mark.folder_only
 async def test_a_copy_taken_while_a_run_writes_can_be_read(search: tuple[Home, Search, str], tmp_path: Path) -> None:
     home, graph, uuid = search
     graph.fails = False

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints.database import home_folder
 from checkpoints.home import Home, open_home
+from checkpoints.place import find_place
 from checkpoints.schema import APPLICATION_ID, VERSION
 from evaluators.errors import KsearchError, StoreError, UsageError
 
@@ -34,6 +34,7 @@ def change(folder: Path, *statements: str) -> None:
     connection.close()
 
 
+@pytest.mark.folder_only
 async def test_everything_is_there_and_marked_as_ours(home: Home) -> None:
     assert (home.folder / ".gitignore").read_text() == "*\n"
     assert (home.folder / "blobs").is_dir()
@@ -55,12 +56,12 @@ async def test_what_was_stored_is_there_when_opened_again(tmp_path: Path) -> Non
 
 def test_the_folder_is_named_or_from_the_environment_or_hidden_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KSEARCH_HOME", raising=False)
-    assert home_folder() == Path(".ksearch")
+    assert find_place() == Path(".ksearch")
     monkeypatch.setenv("KSEARCH_HOME", "/elsewhere")
-    assert home_folder() == Path("/elsewhere")
-    assert home_folder(Path("named")) == Path("named")
+    assert find_place() == Path("/elsewhere")
+    assert find_place(Path("named")) == Path("named")
     monkeypatch.setenv("KSEARCH_HOME", "")
-    assert home_folder() == Path(".ksearch")
+    assert find_place() == Path(".ksearch")
 
 
 async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
@@ -140,6 +141,7 @@ async def test_a_locked_database_is_told(tmp_path: Path, child: Child, state: st
         assert await home.threads.all() == []
 
 
+@pytest.mark.folder_only
 async def test_a_lock_taken_later_is_told_and_passes(home: Home, child: Child) -> None:
     connection = sqlite3.connect(home.folder / "ksearch.sqlite", isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
@@ -201,7 +203,7 @@ from pathlib import Path
 from checkpoints.home import open_home
 async def main():
     sys.stdin.readline()
-    async with open_home(Path(sys.argv[1])) as home:
+    async with open_home(sys.argv[1]) as home:
         await home.threads.add_event("t", "note", None)
 asyncio.run(main())
 """

@@ -104,6 +104,7 @@ async def test_a_failed_call_stays_visible_as_unknown_spend(home: Home) -> None:
     assert entry.result is not None
 
 
+@pytest.mark.folder_only
 async def test_a_missing_result_is_told_not_paid_for_again(home: Home) -> None:
     paid = Paid("precious")
     await once(home.ledger, home.blobs, key(), paid)
@@ -158,6 +159,7 @@ async def test_totals_by_role_and_model(home: Home) -> None:
     ]
 
 
+@pytest.mark.folder_only
 async def test_evaluations_hold_in_other_threads_when_all_that_matters_agrees(home: Home) -> None:
     known = EvaluationKey(task="t", solution="s", protocol="p", effort="search", fingerprint="f")
     assert await home.ledger.find_evaluation(known) is None

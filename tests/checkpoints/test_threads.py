@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 
+from checkpoints.database import open_database
 from checkpoints.holder import Holder, alive, this_process
 from checkpoints.home import Home, open_home
-from checkpoints.threads import Lineage
+from checkpoints.ledger import LedgerKey
+from checkpoints.place import ServerHome
+from checkpoints.threads import LEASE_S, Lineage
 from evaluators.errors import StoreError, UsageError
 
 Child = Callable[..., subprocess.Popen[str]]
@@ -27,7 +30,7 @@ from checkpoints.home import open_home
 from evaluators.errors import UsageError
 
 async def main():
-    async with open_home(Path(sys.argv[1])) as home:
+    async with open_home(sys.argv[1]) as home:
         thread = await home.threads.find(sys.argv[2])
         sys.stdin.readline()
         try:
@@ -174,11 +177,14 @@ def started(pid: int) -> str:
 
 async def hold_as(home: Home, uuid: str, holder: Holder) -> None:
     """Put a holder into the thread's row that no process of this machine could write."""
-    with sqlite3.connect(home.folder / "ksearch.sqlite") as connection:
-        connection.execute(
-            "UPDATE threads SET status = 'running', holder = ? WHERE uuid = ?", (holder.model_dump_json(), uuid)
-        )
-    connection.close()
+    await change(
+        home, "UPDATE threads SET status = 'running', holder = ? WHERE uuid = ?", holder.model_dump_json(), uuid
+    )
+
+
+async def change(home: Home, sql: str, *values: Any) -> None:
+    async with open_database(home.folder) as database:
+        await database.run(lambda connection: connection.execute(sql, values))
 
 
 async def test_a_recycled_process_number_does_not_keep_the_lock(home: Home) -> None:
@@ -197,6 +203,64 @@ async def test_a_holder_out_of_sight_can_be_overruled_and_cannot_release(home: H
     assert (await home.threads.acquire(thread.uuid, take_over=True)).status == "running"
     assert (await home.threads.find(thread.name)).holder == this_process()
     assert this_process().host == socket.gethostname()
+
+
+async def test_the_lease_of_a_holder_out_of_sight_expires(home: Home) -> None:
+    thread = await home.threads.create("softmax", "c")
+    await home.threads.acquire(thread.uuid)
+    await hold_as(home, thread.uuid, other(host="elsewhere", boot="unknown"))
+    await change(home, "UPDATE threads SET beat_at = beat_at - ?", LEASE_S - 10)
+    assert (await home.threads.find(thread.uuid)).status == "running"
+    await change(home, "UPDATE threads SET beat_at = beat_at - ?", 11.0)
+    found = await home.threads.find(thread.uuid)
+    assert found.status == "interrupted"
+    assert "on elsewhere has said nothing for 3" in found.reason
+    async with open_home(home.folder) as rival:
+        assert (await rival.threads.acquire(thread.uuid)).status == "interrupted"
+        assert (await rival.threads.find(thread.uuid)).holder == this_process()
+        await rival.threads.release(thread.uuid, "paused")
+
+
+async def test_a_process_in_sight_needs_no_heartbeat(home: Home) -> None:
+    thread = await home.threads.create("softmax", "c")
+    await home.threads.acquire(thread.uuid)
+    await change(home, "UPDATE threads SET beat_at = 0")
+    assert (await home.threads.find(thread.uuid)).status == "running"
+    await home.threads.release(thread.uuid, "paused")
+
+
+async def test_a_heartbeat_renews_the_leases_of_this_process_only(home: Home) -> None:
+    ours, theirs = [await home.threads.create("softmax", "c") for _ in range(2)]
+    await home.threads.acquire(ours.uuid)
+    await home.threads.acquire(theirs.uuid)
+    await hold_as(home, theirs.uuid, other(host="elsewhere", boot="unknown"))
+    await change(home, "UPDATE threads SET beat_at = beat_at - 1000")
+    await home.threads.beat()
+    async with open_database(home.folder) as database:
+        sql = "SELECT uuid FROM threads WHERE beat_at > "
+        rows = await database.run(lambda connection: connection.execute(f"{sql}{connection.clock} - 100").fetchall())
+    assert rows == [(ours.uuid,)]
+    assert (await home.threads.find(theirs.uuid)).status == "interrupted"
+    await home.threads.release(ours.uuid, "paused")
+
+
+async def test_whoever_has_lost_a_thread_pays_for_nothing_more_and_changes_nothing(home: Home) -> None:
+    thread = await home.threads.create("softmax", "c")
+    await home.threads.acquire(thread.uuid)
+    config: Any = {"configurable": {"thread_id": thread.uuid, "checkpoint_ns": ""}}
+    put = await home.saver.aput(config, empty_checkpoint(), {}, {})
+    await hold_as(home, thread.uuid, other(host="elsewhere", boot="unknown"))
+    key = LedgerKey(thread=thread.uuid, round=1, cycle=0, sample=0, role="coder", turn=0, request="r")
+    with pytest.raises(StoreError, match=r"softmax-1 was taken over by process .* on elsewhere"):
+        await home.ledger.claim(key)
+    assert await home.ledger.find(key) is None
+    if isinstance(home.folder, ServerHome):
+        with pytest.raises(StoreError, match="was taken over by"):
+            await home.saver.aput_writes(put, [("round", 1)], "task")
+        with pytest.raises(StoreError, match="was taken over by"):
+            await home.saver.aput(put, empty_checkpoint(), {}, {})
+    with pytest.raises(StoreError, match="not held by this process"):
+        await home.threads.release(thread.uuid, "finished")
 
 
 async def test_a_change_of_configuration_is_an_event(home: Home) -> None:
@@ -229,7 +293,7 @@ import asyncio, sys
 from pathlib import Path
 from checkpoints.home import open_home
 async def main():
-    async with open_home(Path(sys.argv[1])) as home:
+    async with open_home(sys.argv[1]) as home:
         for _ in range(20):
             print((await home.threads.create("softmax", "c")).name)
 asyncio.run(main())

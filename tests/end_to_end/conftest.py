@@ -1,7 +1,7 @@
 """Fixtures of whole searches."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,16 @@ import pytest
 from checkpoints.home import open_home
 from graph import runs
 from graph.presets import resolve
+from tests.end_to_end.killing import Searches
 from tests.end_to_end.searching import Search, Searched
+
+
+@pytest.fixture(scope="session")
+def searches() -> Iterator[Searches]:
+    """Searches in processes that can be killed."""
+    server = Searches()
+    yield server
+    server.close()
 
 
 @pytest.fixture

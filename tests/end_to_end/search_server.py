@@ -1,8 +1,9 @@
 """Runs scripted searches in processes of their own, forked from one that has imported everything.
 
-Reads one JSON request a line from stdin: {"home", "options", "kill", "journal"}; answers one line with how the process
-ended. `kill` = {"node", "point", "nth"}: the process SIGKILLs itself when that point is reached in that node for the
-nth time. The journal gets a line for every paid call that was really made, and one for every point passed.
+Reads one JSON request a line from stdin: {"home", "folder", "options", "kill"}; answers one line with how the process
+ended. `kill` = {"node", "point", "nth", "signal", "times"}: when that point is reached in that node for the nth time,
+the process sends itself that signal (SIGKILL) that often (once). The folder's journal gets a line for every paid call
+that was really made, and one for every point passed.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,12 @@ class Trap:
         node = _node() if node is None else node
         self._passed[node, name] += 1
         here = {"node": node, "point": name, "nth": self._passed[node, name]}
-        if here == self._kill:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self._kill is not None and here.items() <= self._kill.items():
+            number = self._kill.get("signal", signal.SIGKILL)
+            self.write({"fell": number})
+            for _ in range(self._kill.get("times", 1)):
+                os.kill(os.getpid(), number)
+                time.sleep(0.02)  # two that are pending at once are one
         self.write({"node": node, "point": name})
 
     def write(self, entry: dict[str, Any]) -> None:
@@ -102,15 +108,15 @@ def trapped(home: Home, trap: Trap) -> Home:
 
 async def search(request: dict[str, Any]) -> None:
     """Start the home's only search, or go on with it."""
-    async with open_home(Path(request["home"])) as home:
-        trapped(home, Trap(request.get("kill"), Path(request["journal"])))
+    async with open_home(request["home"]) as home:
+        trapped(home, Trap(request.get("kill"), Path("journal")))
         async with runs.opened_services(home) as means:
             if await home.threads.all():
                 ended = await runs.resume(means, "latest", {}, lambda event: None)
             else:
                 ended = await runs.start(means, resolve("default", request["options"]), lambda event: None)
     facts = {key: ended.state[key] for key in ("tree", "attempts", "edits", "incumbent", "round", "stop")}
-    Path(request["home"], "ended.json").write_bytes(canonical_json({"status": ended.status, **facts}))
+    Path("ended.json").write_bytes(canonical_json({"status": ended.status, **facts}))
 
 
 def main() -> None:
@@ -118,7 +124,13 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             os.set_inheritable(1, False)
-            asyncio.run(search(json.loads(line)))
+            request = json.loads(line)
+            os.chdir(request["folder"])
+            os.environ["KSEARCH_BLOBS"] = "blobs"
+            try:
+                asyncio.run(search(request))
+            except (asyncio.CancelledError, KeyboardInterrupt):
+                os._exit(3)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0

@@ -187,10 +187,9 @@ async def test_keys_are_in_no_message_and_no_record(
     assert len(told) == 10
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert any(file.suffix == ".sqlite" or "ksearch" in file.name for file in files)
-    from checkpoints.blobs import BlobFolder
-    from checkpoints.database import blob_folder
+    from checkpoints.database import open_blobs
 
-    blobs = BlobFolder(blob_folder(tmp_path))
+    blobs = open_blobs(tmp_path)
     stored = [blobs.get(file.parent.name + file.name) for file in blobs.folder.glob("??/*")]
     assert stored
     for key in KEYS:

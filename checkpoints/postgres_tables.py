@@ -1,0 +1,123 @@
+"""LangGraph's tables on PostgreSQL: a checkpoint's plain values stand in its row, the others beside it, by version."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from checkpoints.packed import unpack
+from checkpoints.sql import Connection, Saved, Write
+
+_OF = "thread_id = ? AND checkpoint_ns = ''"
+_SAVED = """
+SELECT saved.checkpoint_id, saved.checkpoint, saved.metadata, beside.channels, beside.kinds, beside.contents
+FROM checkpoints AS saved CROSS JOIN LATERAL (
+    SELECT array_agg(channel) AS channels, array_agg(blobs.type) AS kinds, array_agg(blob) AS contents
+    FROM jsonb_each_text(saved.checkpoint -> 'channel_versions') AS version
+    JOIN checkpoint_blobs AS blobs ON blobs.thread_id = saved.thread_id AND blobs.checkpoint_ns = saved.checkpoint_ns
+        AND blobs.channel = version.key AND blobs.version = version.value
+) AS beside
+WHERE saved.thread_id = ? AND saved.checkpoint_ns = ''
+"""
+_USED = """
+SELECT version.key, version.value
+FROM checkpoints CROSS JOIN LATERAL jsonb_each_text(checkpoint -> 'channel_versions') AS version
+WHERE thread_id = ? AND checkpoint_ns = ''
+"""
+"""Channels and versions that a thread's checkpoints refer to."""
+
+
+class PostgresTables:
+    """See `checkpoints.sql.Tables`."""
+
+    def exist(self, connection: Connection) -> bool:
+        """See `Tables`."""
+        return bool(connection.execute("SELECT to_regclass('checkpoint_writes') IS NOT NULL").fetchone()[0])
+
+    def places(self, connection: Connection, uuid: str) -> list[tuple[str, dict[str, Any]]]:
+        """See `Tables`."""
+        sql = f"SELECT checkpoint_id, metadata FROM checkpoints WHERE {_OF} ORDER BY checkpoint_id"
+        return list(connection.execute(sql, (uuid,)))
+
+    def find(self, connection: Connection, uuid: str, name: str | None = None) -> Saved | None:
+        """See `Tables`."""
+        if name is None:
+            row = connection.execute(f"{_SAVED} ORDER BY saved.checkpoint_id DESC LIMIT 1", (uuid,)).fetchone()
+        else:
+            row = connection.execute(f"{_SAVED} AND saved.checkpoint_id = ?", (uuid, name)).fetchone()
+        return None if row is None else _saved(row)
+
+    def newest_first(self, connection: Connection, uuid: str) -> Iterator[Saved]:
+        """See `Tables`."""
+        for row in connection.execute(f"{_SAVED} ORDER BY saved.checkpoint_id DESC", (uuid,)):
+            yield _saved(row)
+
+    def writes(self, connection: Connection, uuid: str, name: str) -> list[Write]:
+        """See `Tables`."""
+        sql = (
+            f"SELECT task_path, channel, type, blob FROM checkpoint_writes WHERE {_OF} AND checkpoint_id = ? "
+            'ORDER BY task_path COLLATE "C", idx'
+        )
+        return [Write(*row) for row in connection.execute(sql, (uuid, name))]
+
+    def copy(self, connection: Connection, source: str, target: str, names: set[str]) -> None:
+        """See `Tables`."""
+        connection.execute(
+            "INSERT INTO checkpoints "
+            "(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) "
+            "SELECT ?, '', checkpoint_id, lag(checkpoint_id) OVER (ORDER BY checkpoint_id), type, checkpoint, metadata "
+            f"FROM checkpoints WHERE {_OF} AND checkpoint_id = ANY(?)",
+            (target, source, sorted(names)),
+        )
+        connection.execute(
+            "INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob) "
+            "SELECT ?, '', channel, version, type, blob FROM checkpoint_blobs "
+            f"WHERE {_OF} AND (channel, version) IN ({_USED})",
+            (target, source, target),
+        )
+
+    def copy_writes(self, connection: Connection, source: str, target: str, name: str) -> None:
+        """See `Tables`."""
+        columns = "checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob"
+        connection.execute(
+            f"INSERT INTO checkpoint_writes (thread_id, {columns}) SELECT ?, {columns} FROM checkpoint_writes "
+            f"WHERE {_OF} AND checkpoint_id = ?",
+            (target, source, name),
+        )
+
+    def keep(self, connection: Connection, uuid: str, names: set[str], last: str) -> None:
+        """See `Tables`."""
+        connection.execute(f"DELETE FROM checkpoint_writes WHERE {_OF} AND checkpoint_id < ?", (uuid, last))
+        dropped = connection.execute(
+            f"DELETE FROM checkpoints WHERE {_OF} AND checkpoint_id <> ALL(?)", (uuid, sorted(names))
+        )
+        if not dropped.rowcount:
+            return
+        connection.execute(
+            "UPDATE checkpoints SET parent_checkpoint_id = before.id FROM ("
+            "SELECT checkpoint_id AS own, lag(checkpoint_id) OVER (ORDER BY checkpoint_id) AS id FROM checkpoints "
+            f"WHERE {_OF}) AS before "
+            f"WHERE {_OF} AND checkpoint_id = before.own AND parent_checkpoint_id IS DISTINCT FROM before.id",
+            (uuid, uuid),
+        )
+        connection.execute(
+            f"DELETE FROM checkpoint_blobs WHERE {_OF} AND (channel, version) NOT IN ({_USED})", (uuid, uuid)
+        )
+
+    def contents(self, connection: Connection) -> Iterator[bytes]:
+        """See `Tables`."""
+        if not self.exist(connection):
+            return
+        for (values,) in connection.execute("SELECT checkpoint -> 'channel_values' FROM checkpoints"):
+            yield json.dumps(values, separators=(",", ":")).encode()
+        for table in ("checkpoint_blobs", "checkpoint_writes"):
+            for (data,) in connection.execute(f"SELECT blob FROM {table} WHERE blob IS NOT NULL"):
+                yield data
+
+
+def _saved(row: tuple[Any, ...]) -> Saved:
+    name, checkpoint, metadata, channels, kinds, contents = row
+    values = dict(checkpoint["channel_values"])
+    for channel, kind, content in zip(channels or (), kinds or (), contents or (), strict=True):
+        if kind != "empty":
+            values[channel] = None if kind == "null" else unpack(content) if kind == "msgpack" else content
+    return Saved(name, {**checkpoint, "channel_values": values}, metadata)
