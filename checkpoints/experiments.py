@@ -15,7 +15,7 @@ from checkpoints.database import Database, database_place, has_runs, open_reader
 from checkpoints.faults import storage_errors
 from checkpoints.place import Place
 from checkpoints.sql import Connection
-from checkpoints.threads import MEMBER, Thread, add_event, find_thread, read_events
+from checkpoints.threads import MEMBER, Thread, add_event, read_events, read_threads
 from evaluators.errors import UsageError
 from evaluators.objective import Record
 
@@ -63,7 +63,8 @@ def read_members(connection: Connection, name: str) -> list[tuple[Member, Thread
     sql = "SELECT thread, data FROM events WHERE kind = ? ORDER BY at, thread"
     rows = connection.execute(sql, (MEMBER,)).fetchall()
     found = [(thread, Member.model_validate(json.loads(data))) for thread, data in rows]
-    return [(member, find_thread(connection, thread)) for thread, member in found if member.experiment == name]
+    threads = {thread.uuid: thread for thread in read_threads(connection)}
+    return [(member, threads[uuid]) for uuid, member in found if member.experiment == name]
 
 
 def read_names(connection: Connection) -> list[str]:

@@ -67,7 +67,7 @@ def run(
     try:
         conducted = asyncio.run(_conduct(plan, home, show))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        screen.say(f"stopped at once; go on with: ksearch experiment {file}")
+        screen.say(f"stopped at once; go on with: ksearch experiment {file}{_where(home)}")
         return PAUSED
     finally:
         show.close()
@@ -75,7 +75,14 @@ def run(
     from graph.cli.keeping import prune_when_large
 
     prune_when_large(screen, find_place(home))
-    return _conclude(screen, plan, file, conducted)
+    return _conclude(screen, plan, f"{file}{_where(home)}", conducted, _where(home))
+
+
+def _where(home: str | None) -> str:
+    """Return what the commands that we suggest need to find the runs."""
+    import shlex
+
+    return "" if home is None else f" --home {shlex.quote(home)}"
 
 
 @app.command("report", epilog="Example: ksearch experiment report policies --html policies.html")
@@ -217,7 +224,7 @@ class _Show:
         return self._logs.setdefault(run, RunLog(local_folder(find_place(self.home))))
 
 
-def _conclude(screen: Screen, plan: "Plan", file: Path, conducted: "Conducted") -> int:
+def _conclude(screen: Screen, plan: "Plan", again: str, conducted: "Conducted", where: str) -> int:
     """Tell how the visit ended and return the exit code."""
     by_status: dict[str, list[str]] = {"done": [], "paused": [], "failed": [], "left": []}
     for outcome in conducted.outcomes:
@@ -232,10 +239,10 @@ def _conclude(screen: Screen, plan: "Plan", file: Path, conducted: "Conducted") 
     screen.facts(facts)
     unfinished = by_status["paused"] or by_status["left"]
     if unfinished and not conducted.stopped:
-        screen.say(f"some wait for you: `ksearch show {unfinished[0]}` says for what")
+        screen.say(f"some wait for you: `ksearch show {unfinished[0]}{where}` says for what")
     if unfinished or by_status["failed"]:
-        screen.say(f"go on with: ksearch experiment {file}")
-    screen.say(f"compare the cells: ksearch experiment report {plan.name}")
+        screen.say(f"go on with: ksearch experiment {again}")
+    screen.say(f"compare the cells: ksearch experiment report {plan.name}{where}")
     if screen.json:
         screen.data(
             {

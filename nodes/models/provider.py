@@ -34,7 +34,8 @@ class ProviderChat:
         self.options = options
         self._client: Client | None = None
         self._building = asyncio.Lock()
-        self._limiter = make_limiter(options) if limiter is None else limiter
+        self.limiter = make_limiter(options) if limiter is None else limiter
+        """Keeps to the limit of requests; None: there is none."""
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Return the model's reply; see `Chat` for what is raised."""
@@ -42,8 +43,8 @@ class ProviderChat:
         errors: tuple[type[Exception], ...] = (ModelError, httpx2.HTTPError, OSError, *client.errors)
         started = time.monotonic()
         for attempt in range(self.options.retries + 1):
-            if self._limiter is not None:
-                await self._limiter.aacquire()
+            if self.limiter is not None:
+                await self.limiter.aacquire()
             exchange = Exchange()
             try:
                 message = await self._once(client, request, exchange)

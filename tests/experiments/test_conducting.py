@@ -1,5 +1,8 @@
 """Conducting an experiment: threads, concurrency, budgets of the whole, going on, matched states."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +186,30 @@ async def test_states_that_do_not_exist_are_named(experiment: Experiment) -> Non
     text = '[matched]\nrun = "source-all-s0"\nat = [99]\nevaluations = 4\n[matrix]\nstagnation = [5, 9]\n'
     done = await experiment(text)
     assert [(item.status, "has no round 99" in item.reason) for item in done.outcomes] == [("failed", True)] * 2
+
+
+async def test_two_visits_at_once_share_no_search(means: Services, experiment: Experiment, tmp_path: Path) -> None:
+    """What another process holds is left to it; nothing is paid twice."""
+    await experiment(f"{TWO}[budget]\nevaluations = 3\n")
+    held = await means.home.threads.find("trial-priority-s0")
+    script = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom checkpoints.home import open_home\n"
+        "async def hold():\n    async with open_home(Path(sys.argv[1])) as home:\n"
+        "        await home.threads.acquire(sys.argv[2])\n        print('held', flush=True)\n        sys.stdin.read()\n"
+        "asyncio.run(hold())\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(means.home.folder), held.uuid],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    done = await experiment(TWO)
+    holder.communicate()
+    by_run = {item.run: item for item in done.outcomes}
+    assert (by_run[held.name].status, "is held by" in by_run[held.name].reason) == ("failed", True)
+    assert [by_run[name].status for name in NAMES[1:]] == ["done"] * 3
+    assert {item.status for item in (await experiment(TWO)).outcomes} == {"done"}

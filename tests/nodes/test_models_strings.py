@@ -77,6 +77,16 @@ def test_models_are_shared_by_string_and_options() -> None:
     assert schedule.at(0) is chats.get("openai:gpt-5.2")
 
 
+def test_limits_of_requests_are_shared_by_all_who_ask_a_model() -> None:
+    chats = Chats()
+    specs = (("openai:a", 0.0), ("openai:a", 1.0), ("openai:b", 0.0))
+    asked = [chats.get(spec, ModelOptions(requests_per_minute=6, temperature=warm)) for spec, warm in specs]
+    limiters = [chat.limiter for chat in asked if isinstance(chat, ProviderChat)]
+    assert len(limiters) == 3
+    assert limiters[0] is limiters[1] is not None
+    assert limiters[2] not in (None, limiters[0])
+
+
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
