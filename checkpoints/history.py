@@ -103,6 +103,14 @@ def read_states(home: Place) -> list[Snapshot]:
         return [_latest(connection, thread) for thread in read_threads(connection)]
 
 
+def read_known(home: Place) -> list[Thread]:
+    """Return every thread without its state, the one worked on last first. Errors are those of `read_states`."""
+    if not has_runs(home):
+        return []
+    with _reading(home) as connection:
+        return read_threads(connection)
+
+
 def read_lineages(home: Place) -> dict[str, Lineage]:
     """Return uuid -> where that thread branched off, of every branch. Errors are those of `read_states`."""
     if not has_runs(home):
