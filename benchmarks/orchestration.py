@@ -1,27 +1,32 @@
 """What a round of ksearch itself costs, and how its files grow, with scripted planner, coder and evaluator.
 
-    python benchmarks/orchestration.py [--rounds 1000] [--width 4] [--samples 1]
+    python benchmarks/orchestration.py [--rounds 1000] [--width 4] [--samples 1] [--home postgresql://SERVER/DATABASE]
 
 Prints JSON: milliseconds per round (whole search, and by stretch of rounds), the largest checkpoint and the size of the
-database and of the blobs. The scripted parts take no time of their own to speak of.
+database and of the blobs. The scripted parts take no time of their own to speak of. Without `--home` the runs are in a
+fresh folder; a server's home is used as it is, its blobs in a fresh folder unless KSEARCH_BLOBS says otherwise.
 """
 
 import argparse
 import asyncio
 import json
-import sqlite3
+import os
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from checkpoints.database import open_blobs, open_reader
 from checkpoints.home import open_home
+from checkpoints.place import Place, find_place
+from checkpoints.pruning import database_bytes
 from graph import runs
 from graph.presets import resolve
 
 
-async def search(folder: Path, options: dict[str, Any]) -> list[float]:
+async def search(place: Place, options: dict[str, Any]) -> list[float]:
     """Run one search and return the time at which each round ended, seconds since its start."""
     ends: list[float] = []
     started = time.perf_counter()
@@ -30,7 +35,7 @@ async def search(folder: Path, options: dict[str, Any]) -> list[float]:
         if event["event"] == "round":
             ends.append(time.perf_counter() - started)
 
-    async with open_home(folder) as home, runs.opened_services(home) as means:
+    async with open_home(place) as home, runs.opened_services(home) as means:
         await runs.start(means, resolve("default", options), listen)
     return ends
 
@@ -43,15 +48,18 @@ def per_round(ends: list[float], first: int, last: int) -> float | None:
     return round(statistics.median(times), 2) if times else None
 
 
-def sizes(folder: Path) -> dict[str, Any]:
-    """Return the sizes of what a search left behind."""
-    with sqlite3.connect(folder / "ksearch.sqlite") as database:
-        largest, count = database.execute("SELECT max(length(checkpoint)), count(*) FROM checkpoints").fetchone()
-    blobs = [file.stat().st_size for file in (folder / "blobs").rglob("*") if file.is_file()]
+def sizes(place: Place) -> dict[str, Any]:
+    """Return the sizes of what searches left behind."""
+    with closing(open_reader(place)) as connection:
+        sql = "SELECT max(length(CAST(checkpoint AS TEXT))), count(*) FROM checkpoints"
+        if isinstance(place, Path):
+            sql = "SELECT max(length(checkpoint)), count(*) FROM checkpoints"
+        largest, count = connection.execute(sql).fetchone()
+    blobs = [blob.size for blob in open_blobs(place).stored()]
     return {
         "checkpoints": count,
         "largest_checkpoint_kb": round(largest / 1000, 1),
-        "database_mb": round(sum(f.stat().st_size for f in folder.glob("ksearch.sqlite*")) / 1e6, 1),
+        "database_mb": round(database_bytes(place) / 1e6, 1),
         "blobs": len(blobs),
         "blobs_mb": round(sum(blobs) / 1e6, 1),
     }
@@ -63,6 +71,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--width", type=int, default=4)
     parser.add_argument("--samples", type=int, default=1)
+    parser.add_argument("--home", metavar="URL")
     arguments = parser.parse_args()
     options = {
         "task": "scripted",
@@ -76,7 +85,9 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         options["max_evaluations"] = round(arguments.rounds * arguments.width * arguments.samples * 0.8)
-        ends = asyncio.run(search(Path(folder) / "home", options))
+        os.environ.setdefault("KSEARCH_BLOBS", f"{folder}/blobs")
+        place = find_place(arguments.home or Path(folder) / "home")
+        ends = asyncio.run(search(place, options))
         rounds = len(ends)
         report = {
             "rounds": rounds,
@@ -87,7 +98,7 @@ def main() -> None:
                 "median_10_to_60": per_round(ends, 10, 60),
                 "median_last_50": per_round(ends, rounds - 50, rounds),
             },
-            **sizes(Path(folder) / "home"),
+            **sizes(place),
         }
     print(json.dumps(report, indent=2))
 

@@ -136,4 +136,5 @@ def paid_until(point: Point) -> tuple[str, list[str | int]]:
 
 
 def _marks(values: tuple[str, ...]) -> str:
-    return ", ".join("?" for _ in values)
+    # PostgreSQL knows no empty list; no role has an empty name.
+    return ", ".join("?" for _ in values) or "''"

@@ -1,5 +1,6 @@
 """The checkpoint saver on PostgreSQL: LangGraph's own, plus copying, whole writes, leases and errors in one line."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
@@ -19,6 +20,9 @@ from checkpoints.serde import PlainSerializer
 from checkpoints.threads import taken_over
 from checkpoints.whole import whole
 
+CHECKED_S = 1.0
+"""How long to rely on holding a thread without looking again, seconds: far less than a lease. By the wall clock, so
+that a process that slept, with its machine or alone, looks first."""
 _COPIED = {
     "checkpoints": "checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata",
     "checkpoint_blobs": "checkpoint_ns, channel, version, type, blob",
@@ -60,6 +64,8 @@ class PostgresSearchSaver(AsyncPostgresSaver):
         self._home = home
         self._held = held
         self._patience_s = patience_s
+        self._checked: dict[str, float] = {}
+        """Thread -> when it was last known to be held by this process, Unix time, seconds."""
 
     async def setup(self) -> None:
         """Make LangGraph's tables. Several processes may do so at once. Raises StoreError."""
@@ -187,12 +193,14 @@ class PostgresSearchSaver(AsyncPostgresSaver):
     async def _check(self, config: RunnableConfig) -> None:
         """Raise StoreError when this process began to hold the thread and another one does now."""
         thread = config.get("configurable", {})["thread_id"]
-        if thread in self._held:
+        now = time.time()
+        if thread in self._held and abs(now - self._checked.get(thread, 0.0)) > CHECKED_S:
             async with self._cursor() as cursor:
                 found = await cursor.execute(_HOLDER, (thread, this_process().model_dump_json()))
                 row = await found.fetchone()
             if row is not None:
                 raise taken_over(row["name"], row["holder"])
+            self._checked[thread] = now
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:
