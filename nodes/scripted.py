@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from evaluators.digest import canonical_json, digest_bytes
+from evaluators.digest import canonical_json, digest_json
 from evaluators.errors import UsageError
 from evaluators.knobs import turn_solution
 from evaluators.objective import Record
@@ -19,6 +19,7 @@ from evaluators.solution import SUFFIX, Language, Solution
 from evaluators.task import contract_solution
 from evaluators.worker.status import Status
 from graph.edits import Edit, EditBatch
+from graph.world_model import WorldModel
 from nodes.coder import CodeRequest, Draft
 from nodes.paid import PaidCalls
 from nodes.planner import PlannerView, Proposal
@@ -181,12 +182,18 @@ async def paid_proposal(
         "method": method,
         "round": view.round,
         "cycles": [report.cycle.id for report in view.reports],
-        "tree": digest_bytes(view.model.model_dump_json().encode()),
+        "tree": _gist(view.model),
         "seed": view.config.seed,
     }
     reply = {"batch": proposal.batch.model_dump(mode="json"), "note": proposal.note}
     known = await _paid(calls, "planner", request, reply, delay_s)
     return Proposal(EditBatch.model_validate(known["batch"]), known["note"])
+
+
+def _gist(model: WorldModel) -> str:
+    """Return a digest of what a planner would look at first; of the whole tree it would cost more than the rest."""
+    nodes = [[node.id, node.status, node.intent.priority, len(node.evidence)] for node in model.nodes]
+    return digest_json([model.revision, model.summary, nodes])
 
 
 async def paid_draft(request: CodeRequest, calls: PaidCalls, draft: Draft, delay_s: float) -> Draft:

@@ -54,6 +54,8 @@ class Window:
     wall_ns: int
     idle_cpu_ns: int
     """Processor time used since the window before it; on a GPU, device time taken from others."""
+    late_cpu_ns: int
+    """Processor time used from the answer until the program slept; known only when it shares our processor."""
     other_threads_ns: int | None
     """Processor time of other threads than the main one, those that have ended included; None: not known."""
     asleep_ns: int | None
@@ -150,23 +152,24 @@ class Session:
         wall = time.perf_counter_ns()
         self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
+        late_from = self.child.cpu_ns_now()
         if answered is not None:
             answered()
         after, own_after = self._clocks(), descendants.schedule("self")
         idle, self._idle_ns = self._idle_ns + before.cpu_ns - self._idle_from, 0
         self._idle_from = after.cpu_ns
-        cpu = after.cpu_ns - before.cpu_ns
+        cpu, late = after.cpu_ns - before.cpu_ns, after.cpu_ns - late_from
         if before.main is None or after.main is None or own_before is None or own_after is None:
-            return Window(cpu, wall, idle, None, None)
+            return Window(cpu, wall, idle, late, None, None)
         waited = after.main.waited_ns - before.main.waited_ns + own_after.waited_ns - own_before.waited_ns
-        return Window(cpu, wall, idle, cpu - (after.main.ran_ns - before.main.ran_ns), wall - cpu - waited)
+        return Window(cpu, wall, idle, late, cpu - (after.main.ran_ns - before.main.ran_ns), wall - cpu - waited)
 
     def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
         """Call the program; its answer comes when the device has nothing more to do for it."""
         wall = time.perf_counter_ns()
         self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
-        return Window(wall, wall, 0, None, None)
+        return Window(wall, wall, 0, 0, None, None)
 
     def empty_ns(self, index: int, tries: int) -> int:
         """Return what a window without calls takes: the shortest of several, the first of which wakes the process."""
