@@ -101,7 +101,7 @@ class Child:
         return self.cpu_ns_now()
 
     def cpu_ns_now(self) -> int:
-        """Return the same without waiting: exact when the process is off the processor, as it is when they share one."""
+        """Return the same without waiting: exact when the process does not run, as when both share a processor."""
         return time.clock_gettime_ns((~self.pid << 3) | 2)
 
     def _voluntary_switches(self) -> int:
