@@ -1,4 +1,4 @@
-"""Devices by name, as the option `devices` gives them: `cpu`, `cpu:3`, `cpu:0-3`, `cuda`, `cuda:1`."""
+"""Devices by name, as the option `devices` gives them: `cpu`, `cpu:3`, `cpu:0-3`, and GPUs (worker/gpus.py)."""
 
 import asyncio
 import os
@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from evaluators.errors import InfrastructureError, UsageError
 from evaluators.local import LocalEvaluator
+from evaluators.worker import gpus
 
 _CPU = re.compile(r"cpu(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?")
-
-
-_CUDA = re.compile(r"cuda(?::(?P<number>\d+))?")
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,13 @@ def parse_devices(text: str) -> tuple[Device, ...]:
 
 
 def _device(name: str) -> Device:
-    gpu = _CUDA.fullmatch(name)
-    if gpu is not None:
-        number = gpu["number"]
-        return Device(name, "cuda", lambda: LocalEvaluator(gpu=number))
+    if gpus.is_gpu(name) and not name.isdigit():
+        try:
+            gpu = gpus.visible(name)
+        except ValueError as error:
+            raise UsageError(f"option devices: {error}") from error
+        # One name for each: however it is written, a GPU is in the pool once.
+        return Device(f"cuda:{gpu}" if gpu.isdigit() else gpu, "cuda", lambda: LocalEvaluator(gpu=gpu))
     found = _CPU.fullmatch(name)
     if found is None:
         raise UsageError(

@@ -48,8 +48,9 @@ class Answer:
 class Isolation:
     """A server of isolated runs, started by the first one. Not for two threads at a time."""
 
-    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
-        self._memory_bytes = memory_bytes
+    def __init__(self, memory_bytes: int = MEMORY_BYTES, gpu: str = "") -> None:
+        """Nothing starts yet. `gpu`: the one that the code may use, as CUDA_VISIBLE_DEVICES names it; empty: none."""
+        self._memory_bytes, self._gpu = memory_bytes, gpu
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
 
@@ -131,13 +132,14 @@ class Isolation:
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
-            self._folder, environment = launch.prepare(None, launch.own_modules())
+            self._folder, environment = launch.prepare(None, launch.own_modules(), self._gpu)
         except SetupFault as error:
             raise InfrastructureError(str(error)) from error
         module = ("-S", "-P", "-m", "evaluators.worker.isolated", str(self._folder), str(self._memory_bytes))
+        gpu = [self._gpu] if self._gpu else []
         with (self._folder / "isolated.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *module],
+                [sys.executable, *module, *gpu],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

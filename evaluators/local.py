@@ -14,7 +14,7 @@ from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
 from evaluators.protocols import PROTOCOLS
 from evaluators.solution import Solution
 from evaluators.task import Task
-from evaluators.worker import launch
+from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
 
 MEMORY_BYTES = 4 << 30
@@ -47,7 +47,7 @@ class LocalEvaluator:
             rules_off: Integrity rules not to apply, for tests of the rules; every evaluation notes them.
         """
         self._scratch, self._memory_bytes, self._rules_off = scratch, memory_bytes, tuple(rules_off)
-        self._gpu, self._device = launch.first_gpu() if gpu is None else gpu, ""
+        self._gpu, self._device = gpus.visible() if gpu is None else gpu, ""
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._busy = asyncio.Lock()

@@ -29,7 +29,7 @@ class _Lane:
 
 
 class PoolEvaluator:
-    """Implements evaluators.evaluator.Evaluator on devices that are alike. Use it from one event loop.
+    """Implements evaluators.evaluator.Evaluator on devices; those of a kind are alike. Use it from one event loop.
 
     Each device has `lanes` supervisors: while one of them times, which takes the device's lock (across processes too),
     the others build. A device is probed before its first use and after every verdict that a sick device could have
@@ -41,6 +41,8 @@ class PoolEvaluator:
         self._lanes = [_Lane(device, device.make()) for _ in range(lanes) for device in devices]
         self._idle = list(self._lanes)
         self._changed = asyncio.Condition()
+        self._kind = self._lanes[0].device.kind
+        """Of the device that was last asked for."""
         self._well: dict[str, Environment] = {}
         """Device -> its environment, of those that were probed."""
         self._sick: dict[str, str] = {}
@@ -81,11 +83,16 @@ class PoolEvaluator:
         return self._lanes[0].judge.protocol(task)
 
     async def environment(self) -> Environment:
-        """Return what figures measured here depend on: the same for all devices. Raises InfrastructureError."""
-        while not self._well:
-            async with self._lane(self._lanes[0].device.kind):
+        """Return what figures measured here depend on: the same for all devices of the kind that was last used.
+
+        Raises InfrastructureError.
+        """
+        while True:
+            for lane in self._lanes:
+                if lane.device.kind == self._kind and lane.device.name in self._well:
+                    return self._well[lane.device.name]
+            async with self._lane(self._kind):
                 pass
-        return next(iter(self._well.values()))
 
     async def close(self) -> None:
         """End the processes that this evaluator started. It can be used again."""
@@ -96,6 +103,7 @@ class PoolEvaluator:
         self, task: Task, work: Callable[[Evaluator], Awaitable[T]], doubtful: Callable[[T], bool]
     ) -> tuple[T, list[str]]:
         """Return what came of `work`, and a note for each device that was lost over it."""
+        self._kind = task.device
         lost: list[str] = []
         while len(lost) < MOST_TAKEN_OUT:
             async with self._lane(task.device) as lane:
@@ -155,8 +163,9 @@ class PoolEvaluator:
         if not await self._is_well(lane):
             return False
         environment = await lane.judge.environment()
+        kinds = {other.device.name: other.device.kind for other in self._lanes}
         for name, other in self._well.items():
-            if other.fingerprint != environment.fingerprint:
+            if kinds[name] == lane.device.kind and other.fingerprint != environment.fingerprint:
                 raise InfrastructureError(
                     f"devices {name} and {lane.device.name} are not alike, so their figures cannot be compared: "
                     "name devices of one kind in the option devices"

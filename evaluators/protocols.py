@@ -21,3 +21,8 @@ USER_VERDICT = "user-verdict-1"
 
 TIE_MARGINS: Mapping[str, float] = {CPU_ABBA: TIE_MARGIN, USER_VERDICT: 0.0, CUDA_STRICT: 0.01}
 """Protocol -> tie margin."""
+
+
+def tie_margin(device: str, verdict: str) -> float:
+    """Return the tie margin of a task's protocol, by its fields `device` and `verdict`, whoever judges it where."""
+    return TIE_MARGINS[PROTOCOLS[device] if verdict == "harness" else USER_VERDICT]

@@ -19,6 +19,7 @@ from evaluators.objective import Objective, Value, gain
 from evaluators.protocols import USER_VERDICT
 from evaluators.solution import Solution
 from evaluators.task import Task
+from evaluators.worker import gpus
 from evaluators.worker.figures import figure
 from evaluators.worker.status import Status
 
@@ -85,7 +86,9 @@ class UserVerdicts:
 
     def __init__(self, environment: Callable[[], Awaitable[Environment]]) -> None:
         """Nothing starts until the first program. `environment` tells what figures depend on."""
-        self._isolation, self._environment = Isolation(), environment
+        self._isolations: dict[str, Isolation] = {}
+        """Device of the tasks -> who judges them."""
+        self._environment = environment
         self._busy = asyncio.Lock()
 
     async def evaluate(
@@ -131,7 +134,8 @@ class UserVerdicts:
 
     async def close(self) -> None:
         """End the processes. It can be used again."""
-        await asyncio.to_thread(self._isolation.close)
+        for isolation in self._isolations.values():
+            await asyncio.to_thread(isolation.close)
 
     async def _judged(self, task: Task, programs: Sequence[Solution], effort: Effort) -> list[_Verdicts]:
         found = [_Verdicts([]) for _ in programs]
@@ -153,12 +157,18 @@ class UserVerdicts:
         except IsolatedFailure as failure:
             said.status, said.message, said.log = failure.status, failure.message, failure.log
         except asyncio.CancelledError:
-            self._isolation.close()
+            self._isolation(task).close()
             raise
+
+    def _isolation(self, task: Task) -> Isolation:
+        """Return who judges the programs of a task: with a GPU in sight when it is for one."""
+        if task.device not in self._isolations:
+            self._isolations[task.device] = Isolation(gpu=gpus.visible() if task.device == "cuda" else "")
+        return self._isolations[task.device]
 
     def _run(self, task: Task, program: Solution, effort: Effort) -> Answer:
         question = _official(task, program, effort) if task.verdict == "gpumode" else _own(task, program)
-        return self._isolation.run(
+        return self._isolation(task).run(
             question.driver,
             question.request,
             files=question.files,

@@ -128,7 +128,7 @@ def _local(config: SearchConfig) -> Evaluator:
     from evaluators.devices import parse_devices
     from evaluators.pool import PoolEvaluator
 
-    return PoolEvaluator(parse_devices(config.devices or "cpu"), config.evaluations_per_device)
+    return PoolEvaluator(parse_devices(config.devices or "cpu,cuda"), config.evaluations_per_device)
 
 
 def model_options(config: SearchConfig) -> ModelOptions:

@@ -14,7 +14,7 @@ from checkpoints.place import Place, local_folder
 from checkpoints.threads import Threads
 from evaluators.bundling import Packed, bundled_job, pack
 from evaluators.local import MEMORY_BYTES
-from evaluators.protocols import TIE_MARGIN
+from evaluators.protocols import tie_margin
 from evaluators.solution import Solution
 from evaluators.task import Task
 from evaluators.worker.bundle import Incumbent, Request
@@ -99,7 +99,7 @@ def _pack(blobs: BlobStore, snapshot: Snapshot, questions: Sequence[DeferredQues
         requests,
         None if incumbent is None else Incumbent(digests[incumbent["solution"]], incumbent["objective"]["value"]),
         values.get("environment", ""),
-        TIE_MARGIN,
+        tie_margin(task.device, task.verdict),
         MEMORY_BYTES,
     )
     return pack(snapshot.thread.uuid, snapshot.thread.name, job), {digests[blob]: blob for blob in solutions}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evaluators.protocols import TIE_MARGIN
+from evaluators.protocols import tie_margin
 from graph.cycles import Result, fold
 from graph.routing import samples_to_draw
 from graph.state import Incumbent, SearchState, Spend
@@ -19,18 +19,18 @@ async def check_stagnation(services: Services, state: SearchState, thread: str, 
     """Return the state at the end of the round."""
     config = await services.config(thread, state["config"])
     task = await services.task(state["task"])
-    goal = task.objective.goal
+    goal, margin = task.objective.goal, tie_margin(task.device, task.verdict)
     round_ = state["round"] + 1
     entries = sorted(state["results"], key=lambda entry: (entry["result"]["cycle"], entry["result"]["sample"]))
     moved = await remeasure(services, state, config, task, entries, thread, round_, tell)
     nodes = {cycle.id: cycle.node for cycle in moved.cycles}
-    certifier = Certifier(services, services.make_evaluator(config), task, TIE_MARGIN, tell)
+    certifier = Certifier(services, services.make_evaluator(config), task, margin, tell)
     provisional = [Result.model_validate(entry["result"]) for entry in entries]
     certified = await certifier.run(thread, round_, provisional, moved.incumbent, nodes)
     first = state["attempts"]["count"] + 1
     results = {first + at: certified.downgraded.get(at, result) for at, result in enumerate(provisional)}
     cycles = [
-        fold(cycle, {number: r for number, r in results.items() if r.cycle == cycle.id}, config, goal, TIE_MARGIN)
+        fold(cycle, {number: r for number, r in results.items() if r.cycle == cycle.id}, config, goal, margin)
         for cycle in moved.cycles
     ]
     spend = _spend(state["spend"], entries, certified.spent, moved.spent, services.lap(thread))

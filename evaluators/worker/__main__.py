@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from evaluators.worker import gpus
 from evaluators.worker.bundle import Bundle, BundleFault, read_bundle
 from evaluators.worker.crew import Crew, Stopped, Supervised
 from evaluators.worker.failure import HarnessFault, TaskFault
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m evaluators.worker",
         description="Judge the programs of bundles on this machine and write a result beside each.",
-        epilog="Needs Python 3.11 or newer, numpy and torch; triton for Triton programs, g++ for C++ programs.",
+        epilog="Needs Python 3.11 or newer, numpy and torch; triton, g++ or nvcc for Triton, C++ or CUDA programs.",
     )
     parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="a zip file, or the unpacked folder")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the result goes (of one bundle)")
@@ -30,17 +31,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--jobs", type=int, default=_jobs(), metavar="N", help="builds and checks at the same time [%(default)s]"
     )
     parser.add_argument(
-        "--gpus", default="0", metavar="IDS", help="for GPU tasks, as CUDA_VISIBLE_DEVICES names them [%(default)s]"
+        "--gpus",
+        default="cuda",
+        metavar="NAMES",
+        help="for GPU tasks, such as 0,1 [the first visible one]",
     )
     chosen = parser.parse_args(arguments)
     if chosen.out is not None and len(chosen.bundles) > 1:
         parser.error("--out names the result of one bundle; there are several")
     if chosen.jobs < 1:
         parser.error("--jobs must be at least 1")
-    gpus = [name.strip() for name in chosen.gpus.split(",") if name.strip()]
-    if not gpus:
-        parser.error("--gpus must name a GPU, such as 0")
-    return max(_visit(path, chosen.out or result_place(path), chosen.jobs, gpus) for path in chosen.bundles)
+    try:
+        names = [gpus.visible(name.strip()) for name in chosen.gpus.split(",")]
+    except ValueError as error:
+        parser.error(f"--gpus: {error}")
+    return max(_visit(path, chosen.out or result_place(path), chosen.jobs, names) for path in chosen.bundles)
 
 
 def result_place(bundle: Path) -> Path:
@@ -49,11 +54,11 @@ def result_place(bundle: Path) -> Path:
     return path.with_name(f"{path.name.removesuffix('.zip')}.result.json")
 
 
-def _visit(path: Path, result: Path, jobs: int, gpus: Sequence[str]) -> int:
+def _visit(path: Path, result: Path, jobs: int, names: Sequence[str]) -> int:
     try:
         bundle = read_bundle(path)
         known = _known(bundle, result)
-        return _judge(bundle, result, known, _crew(bundle, jobs, gpus))
+        return _judge(bundle, result, known, _crew(bundle, jobs, names))
     except (BundleFault, ResultFault) as error:
         _say(f"error: {error}")
         return USAGE
@@ -83,9 +88,9 @@ def _judge(bundle: Bundle, result: Path, known: Sequence[Outcome], crew: Crew) -
     return FAILED if left else DONE
 
 
-def _crew(bundle: Bundle, jobs: int, gpus: Sequence[str]) -> Crew:
+def _crew(bundle: Bundle, jobs: int, names: Sequence[str]) -> Crew:
     """Return `jobs` supervisors, for a GPU task on each of the GPUs; no more than there is work."""
-    devices = list(gpus) if bundle.job.device == "cuda" else [""]
+    devices = list(names) if bundle.job.device == "cuda" else [""]
     lanes = [device for _ in range(jobs) for device in devices][: max(1, len(bundle.job.requests))]
     return Crew([Supervised(bundle.modules, bundle.job.memory_bytes, device) for device in lanes])
 

@@ -5,6 +5,7 @@ binding to torch (about 17 s, most of it torch's headers). Python programs that 
 imported are imported once here, where they see no GPU, so that their compilers do not run while a GPU waits.
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from evaluators.worker.build import Built, first_error, give_away, run_compiler,
 from evaluators.worker.failure import CandidateFailure, SetupFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Program
+from evaluators.worker.kernels import kernel_line, kernels_of
 from evaluators.worker.status import Status
 
 CUDA_BUILD_S = 120
@@ -52,18 +54,17 @@ def architecture(capability: tuple[int, int]) -> str:
 
 
 def toolkit() -> Path:
-    """Return the folder of the CUDA toolkit. Raises SetupFault when there is none."""
-    places = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
+    """Return the folder of the CUDA compiler: of the system, or of the wheels that pip installs. Raises SetupFault."""
     found = shutil.which("nvcc")
-    if found is not None:
-        places.insert(1, str(Path(found).resolve().parent.parent))
+    places = [os.environ.get("CUDA_HOME", ""), str(Path(found).resolve().parent.parent) if found else ""]
+    places += ["/usr/local/cuda", *sorted(map(str, Path("/usr/local").glob("cuda-*")), reverse=True), *_wheels()]
     for place in places:
-        if place and (Path(place) / "bin" / "nvcc").is_file():
+        if place and Path(place, "bin", "nvcc").is_file() and Path(place, "include", "cuda_runtime.h").is_file():
             return Path(place)
-    others = sorted(Path("/usr/local").glob("cuda-*/bin/nvcc"))
-    if others:
-        return others[-1].parent.parent
-    raise SetupFault("nvcc was not found: install the CUDA toolkit and set CUDA_HOME to its folder")
+    raise SetupFault(
+        "nvcc was not found: install the CUDA toolkit and set CUDA_HOME to its folder, or pip install "
+        "'kernel-search[cuda]'"
+    )
 
 
 def toolkit_or_none() -> Path | None:
@@ -88,7 +89,7 @@ def build_for_gpu(program: Program, forge: Forge, folder: Path, arch: str, limit
     path, log = source / program.main_file, ""
     if program.language == "cuda":
         path = output / ("candidate.so" if program.binding == "torch" else "program.so")
-        log = _compile(program, forge, source, path, arch, limit_s)
+        log = trim(resources(compile_cuda(program, forge, source, path, arch, limit_s)), source)
     elif any(word in text for text in program.files.values() for word in _COMPILES_AT_IMPORT):
         _import(forge, source, path, cache, arch, limit_s)
     seconds = time.monotonic() - started
@@ -105,7 +106,13 @@ def baseline_for_gpu(folder: Path, arch: str) -> Built:
     return Built("", "", "", "baseline", 0.0, cache=str(cache), variables=variables)
 
 
-def _compile(program: Program, forge: Forge, source: Path, library: Path, arch: str, limit_s: int) -> str:
+def compile_cuda(
+    program: Program, forge: Forge, source: Path, library: Path, arch: str, limit_s: int = CUDA_BUILD_S
+) -> str:
+    """Compile the program in `source` to `library`, whose folder it may write to; return what the compiler printed.
+
+    `arch`: such as `90a`. Raises CandidateFailure (build_error) with the first errors, SetupFault without a compiler.
+    """
     tools = toolkit()
     own = library.parent / "ksearch.h"
     own.write_text(_HEADER)
@@ -117,25 +124,31 @@ def _compile(program: Program, forge: Forge, source: Path, library: Path, arch: 
         f"-gencode=arch=compute_{arch},code=sm_{arch}",
         *("-include", str(own), f"-I{tools}/include", f"-I{source}"),
         *(_torch_options() if program.binding == "torch" else []),
-        *("-o", str(library), *files),
+        *(f"-L{tools}/lib", f"-L{tools}/lib64", "-o", str(library), *files),
     ]
     readable = (str(source), str(tools), str(tools.resolve()), sys.prefix, sys.base_prefix, *import_folders())
     variables = {"CUDA_HOME": str(tools), "PATH": f"{tools}/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     code, log = run_compiler(forge, argv, source, library.parent, readable, limit_s, variables)
     if code != 0 or not library.is_file():
         raise CandidateFailure(Status.BUILD_ERROR, first_error(log, code, source), log=trim(_errors(log), source))
-    return trim(resources(log), source)
+    return log
 
 
 def _torch_options() -> list[str]:
     folder = Path(torch.__file__).parent
     include = folder / "include"
+    # A build of torch without CUDA has only the first: what is built with it is not run.
+    present = [
+        name
+        for name in ("c10", "torch", "torch_cpu", "torch_python", "c10_cuda", "torch_cuda")
+        if (folder / "lib" / f"lib{name}.so").is_file()
+    ]
     return [
         *(f"-I{include}", f"-I{include}/torch/csrc/api/include", f"-I{sysconfig.get_path('include')}"),
         *("-DTORCH_EXTENSION_NAME=candidate", "-DTORCH_API_INCLUDE_EXTENSION_H", "-std=c++17"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-        *("-diag-suppress=20012", "--expt-relaxed-constexpr", f"-L{folder}/lib", "-lc10", "-lc10_cuda", "-ltorch"),
-        *("-ltorch_cpu", "-ltorch_cuda", "-ltorch_python"),
+        *("-diag-suppress=20012", "--expt-relaxed-constexpr", f"-L{folder}/lib"),
+        *(f"-l{name}" for name in present),
     ]
 
 
@@ -184,17 +197,12 @@ def _errors(log: str) -> str:
 
 
 def resources(log: str) -> str:
-    """Return what ptxas says of each kernel (registers, shared memory, spills), one line each, and the warnings."""
-    kept, kernel, spills = [], "", ""
-    for line in log.split("\n"):
-        compiling = re.search(r"Compiling entry function '([^']+)'", line)
-        if compiling:
-            kernel, spills = compiling.group(1), ""
-        elif "spill" in line:
-            spills = line.strip()
-        elif "Used " in line and kernel:
-            kept.append(f"{kernel}: {line.partition('Used ')[2].strip()}; {spills}")
-            kernel = ""
-        elif "warning" in line:
-            kept.append(line.strip())
-    return "\n".join(kept)
+    """Return what each kernel uses, one line each, and the compiler's warnings."""
+    kernels = [kernel_line(kernel) for kernel in kernels_of(log)]
+    return "\n".join([*kernels, *(line.strip() for line in log.split("\n") if "warning" in line)])
+
+
+def _wheels() -> list[str]:
+    spec = importlib.util.find_spec("nvidia")
+    places = [] if spec is None else list(spec.submodule_search_locations or [])
+    return [str(folder) for place in places for folder in sorted(Path(place).glob("cu*"), reverse=True)]

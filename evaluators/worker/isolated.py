@@ -3,9 +3,9 @@
 JSON lines on stdin, one answer a line on stdout. A request is `{"driver", "request", "files", "readable", "timeout_s",
 "lock"}`: the source of a module whose `main(request)` is called with JSON and returns JSON; files written to a folder
 that it may read (its place is `request["folder"]`); more folders it may read; its limit; how to hold the machine's
-timing lock (`none`, `shared`, `alone`). An answer is `{"answer", "output", "wall_s"}`,
-`{"failure": {"status", "message", "log"}}` or `{"error": {"kind", "message"}}`. What it answers is the untrusted
-code's word.
+timing lock (`none`, `shared`, `alone`; a GPU's is held alone in any case). An answer is
+`{"answer", "output", "wall_s"}`, `{"failure": {"status", "message", "log"}}` or `{"error": {"kind", "message"}}`. What
+it answers is the untrusted code's word.
 """
 
 import json
@@ -13,13 +13,13 @@ import os
 import shutil
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from evaluators.worker import wire
+from evaluators.worker import nvml, wire
 from evaluators.worker.build import give_away
-from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.sandbox import Plan
 from evaluators.worker.status import Status
@@ -34,10 +34,17 @@ _PROCESSES = 256
 class Isolator:
     """Runs drivers one after the other."""
 
-    def __init__(self, folder: Path, memory_bytes: int) -> None:
-        """Start the zygote. Raises HarnessFault."""
-        self._folder, self._memory_bytes = folder, memory_bytes
-        self._forge = Forge(folder)
+    def __init__(self, folder: Path, memory_bytes: int, device: str = "") -> None:
+        """Start the zygote; `device`: the GPU that drivers may use, as CUDA_VISIBLE_DEVICES names it; empty: none.
+
+        Raises HarnessFault, SetupFault when there is no such GPU.
+        """
+        self._folder, self._memory_bytes, self._gpu = folder, memory_bytes, ""
+        if device:
+            self._gpu = nvml.identity(device) or ""
+            if not self._gpu:
+                raise SetupFault(f"no GPU {device} was found, or its driver is missing: this task needs one")
+        self._forge = Forge(folder, device)
         self._forge.wait_ready()
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -50,11 +57,16 @@ class Isolator:
             for file, text in request["files"].items():
                 (files / file).write_text(text)
             give_away(work)
-            with nullcontext() if request["lock"] == "none" else held(alone=request["lock"] == "alone"):
+            with self._turn(request["lock"]):
                 return self._run(request, files, work)
         finally:
             shutil.rmtree(files)
             shutil.rmtree(work, ignore_errors=True)
+
+    def _turn(self, lock: str) -> AbstractContextManager[None]:
+        if self._gpu:
+            return held(alone=True, device=self._gpu)
+        return nullcontext() if lock == "none" else held(alone=lock == "alone")
 
     def close(self) -> None:
         """End the zygote and what it forked."""
@@ -66,11 +78,12 @@ class Isolator:
             work=str(work),
             readable=(*readable, *request["readable"]),
             keep_work=False,
-            memory_bytes=self._memory_bytes,
+            memory_bytes=None if self._gpu else self._memory_bytes,  # CUDA reserves huge ranges of addresses
             cpu_s=int(request["timeout_s"]) * (os.cpu_count() or 1) + 5,
             file_bytes=_FILE_BYTES,
             processes=_PROCESSES,
             shared_memory=True,
+            gpu=bool(self._gpu),
         )
         body = {"driver": request["driver"], "request": {**request["request"], "folder": str(files)}}
         fds = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("question", "answer")]
@@ -112,11 +125,17 @@ def _answer(isolator: Isolator, request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Serve until stdin closes."""
-    folder, memory_bytes = Path(sys.argv[1]), int(sys.argv[2])
+    folder, memory_bytes, device = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     folder.chmod(0o711)
-    isolator = Isolator(folder, memory_bytes)
+    try:
+        isolator = Isolator(folder, memory_bytes, device)
+    except SetupFault as error:
+        for _ in sys.stdin:
+            replies.write(json.dumps({"error": {"kind": "setup", "message": str(error)}}) + "\n")
+            replies.flush()
+        return
     for line in sys.stdin:
         replies.write(json.dumps(_answer(isolator, json.loads(line))) + "\n")
         replies.flush()

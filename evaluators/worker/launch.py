@@ -46,11 +46,6 @@ def command(folder: Path, memory_bytes: int, device: str = "") -> list[str]:
     return [*own, str(folder), str(memory_bytes), *([device] if device else [])]
 
 
-def first_gpu() -> str:
-    """Return the first GPU that this process may see, as CUDA_VISIBLE_DEVICES names it."""
-    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
-
-
 def remove(folder: Path) -> None:
     """Remove a supervisor's folder, whatever it left there."""
     shutil.rmtree(folder, ignore_errors=True)

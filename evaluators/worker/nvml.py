@@ -63,6 +63,21 @@ def read(uuid: str) -> Reading | None:
     )
 
 
+def identity(name: str) -> str | None:
+    """Return the identity (`GPU-...`) of the GPU that CUDA_VISIBLE_DEVICES calls `name`, None when there is none."""
+    library = _library()
+    handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(96)
+    if library is None:
+        return None
+    if name.isdigit():
+        found = library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(int(name)), ctypes.byref(handle))
+    else:
+        found = library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle))
+    if found != 0 or library.nvmlDeviceGetUUID(handle, text, ctypes.c_uint(96)) != 0:
+        return None
+    return text.value.decode()
+
+
 def driver_version() -> str:
     """Return the driver's version, empty when there is none."""
     library = _library()

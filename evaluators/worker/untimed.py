@@ -12,18 +12,19 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evaluators.worker import rules
 from evaluators.worker.bench_cpu import CpuBench
-from evaluators.worker.build import Built, give_away
+from evaluators.worker.build import Built, give_away, write_source
+from evaluators.worker.build_cuda import compile_cuda
 from evaluators.worker.check import Checks, check
-from evaluators.worker.cubin import compile_cuda
 from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.forge import import_folders
 from evaluators.worker.job import Case, CaseVerdict, Job, Program, ProgramVerdict, TaskSpec, Verdict
+from evaluators.worker.kernels import kernel_line, kernels_of
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
 from evaluators.worker.sandbox import Plan
@@ -112,18 +113,23 @@ class _One:
 
     def _build(self) -> str:
         """Return what is known of the kernels, one line each."""
-        source = self._folder / "source"
-        source.mkdir()
-        for name, text in self._program.files.items():
-            (source / name).write_text(text)
+        source = write_source(self._program, self._folder)
         if self._program.language == "cuda":
-            kernels = compile_cuda(self._shop.forge, self._program, source, self._folder / "output", self._arch)
+            kernels = kernels_of(self._compile_cuda(source))
         elif self._program.language == "triton":
             kernels = self._compile_triton(source)
         else:
             return ""
-        self._notes += [kernel_line(self._arch, kernel) for kernel in kernels]
+        self._notes += [f"{self._arch}: {kernel_line(kernel)}" for kernel in kernels]
         return "\n".join(self._notes)
+
+    def _compile_cuda(self, source: Path) -> str:
+        """Return what ptxas says. Raises CandidateFailure (build_error), SetupFault without a compiler."""
+        output = self._folder / "output"
+        output.mkdir()
+        give_away(output)
+        arch = self._arch.removeprefix("sm_")
+        return compile_cuda(self._program, self._shop.forge, source, output / "program.so", arch)
 
     def _compile_triton(self, source: Path) -> list[dict[str, Any]]:
         """Compile what the program launches for the smallest workload. Raises CandidateFailure (build_error)."""
@@ -215,15 +221,6 @@ class _One:
         elif failure is not None:
             raise failure
         self._tier = "checked" if self._cases else "built"
-
-
-def kernel_line(arch: str, kernel: Mapping[str, Any]) -> str:
-    """Return what a kernel uses, in one line for people and coders."""
-    told = [f"{kernel['registers']} registers"] if "registers" in kernel else []
-    told += [f"spills {kernel.get('spill_store_bytes', 0)} bytes stored, {kernel.get('spill_load_bytes', 0)} loaded"]
-    told += [f"{kernel.get('shared_bytes', 0)} bytes of shared memory"]
-    told += [f"{kernel['warps']} warps"] if "warps" in kernel else []
-    return f"{arch}: {kernel['name']}: {', '.join(told)}"
 
 
 def _copy_stand_in(folder: Path) -> None:

@@ -38,8 +38,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = "search",
     language: Annotated[str | None, typer.Option(help="Language [default: by the file's suffix].")] = None,
     evaluator: Annotated[
-        str, typer.Option(help="Who judges: `local`, or `untimed:sm_90a` where there is no GPU.")
-    ] = "local",
+        str | None,
+        typer.Option(help="Who judges: `local`, or `untimed:sm_90a` [default: `local` where its device is]."),
+    ] = None,
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,
@@ -64,6 +65,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
         note = compiled_line(facts)
         for line in [*comparison_lines(facts), *([] if note is None else [note])]:
             screen.say(line)
+        if "note" in facts:
+            screen.say(facts["note"])
         screen.say(f"recorded as {facts['record'][:12]}")
         return DONE if passed else FAILED
     results = []
@@ -84,7 +87,7 @@ class _Asked:
 
     effort: "Effort"
     language: str | None
-    evaluator: str
+    evaluator: str | None
     home: Place | str | None
 
     def judge(self, reference: str, files: Sequence[Path]) -> tuple[dict[str, Any], bool]:
@@ -92,14 +95,16 @@ class _Asked:
         from evaluators.resolve import resolve_task
         from evaluators.worker.status import Status
         from graph.cli.kernelbench import COMPILED, with_compiled
+        from graph.cli.machine import NO_GPU, lacks_gpu
         from graph.presets import resolve
         from graph.report.comparison import comparison
 
         chosen = resolve_task(reference)
-        options = {"task": reference, "evaluator": self.evaluator}
+        untimed = self.evaluator is None and chosen.verdict == "harness" and lacks_gpu(chosen.device)
+        options = {"task": reference, "evaluator": self.evaluator or ("untimed" if untimed else "local")}
         config = resolve(None, options | ({} if self.language is None else {"language": self.language}))
         own = [(str(file), load_program(chosen, file, config.language)) for file in files]
-        programs = own if self.effort == "check" else with_compiled(reference, chosen, own)
+        programs = own if untimed or self.effort == "check" else with_compiled(reference, chosen, own)
         judged = asyncio.run(_judge(config, chosen, programs, self.effort, self.home))
         facts = comparison(chosen, [name for name, _ in programs], judged.comparison)
         right = (Status.PASSED, Status.NOT_TIMED)
@@ -107,7 +112,7 @@ class _Asked:
         for program in facts["programs"]:
             if program["file"] == COMPILED:
                 program["log"] = ""  # the compiler's, of no use to who asks for their own programs
-        return {**facts, "record": judged.record}, passed
+        return {**facts, **({"note": NO_GPU} if untimed else {}), "record": judged.record}, passed
 
 
 def evaluations(

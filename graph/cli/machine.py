@@ -10,6 +10,7 @@ from pathlib import Path
 
 from checkpoints.place import Place, local_folder
 from evaluators.errors import KsearchError
+from evaluators.worker import nvml
 from graph.report.causes import Machine
 from graph.report.diagnosis import Facts
 
@@ -69,6 +70,14 @@ def version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+NO_GPU = "this machine has no GPU: programs were built for sm_90a and checked as far as that goes, not timed"
+
+
+def lacks_gpu(device: str) -> bool:
+    """Return whether programs for `device` (`cpu`, `cuda`) need a GPU and this machine shows none; loads no torch."""
+    return device == "cuda" and nvml.identity("0") is None and not Path("/dev/nvidiactl").exists()
 
 
 def gpus() -> tuple[str, ...]:

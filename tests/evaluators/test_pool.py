@@ -97,6 +97,9 @@ async def test_a_device_with_two_lanes_has_two_programs_under_way() -> None:
         ("cpu:x", "'cpu:x' names none"),
         ("cpu:3-1", "the range is empty"),
         ("cpu,cpu", "cpu is named twice"),
+        ("cuda,gpu:0", "cuda:0 is named twice"),
+        ("gpu:x", "'gpu:x' names none"),
+        ("1", "'1' names none"),
     ],
 )
 def test_names_of_devices(text: str, words: str) -> None:

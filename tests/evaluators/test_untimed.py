@@ -11,7 +11,7 @@ from evaluators.errors import TaskError, UsageError
 from evaluators.solution import Binding, Solution
 from evaluators.task import Contract, Task
 from evaluators.untimed import PROTOCOL, UntimedEvaluator
-from evaluators.worker.cubin import kernels_of
+from evaluators.worker.kernels import kernels_of
 from evaluators.worker.status import Status
 from evaluators.worker.triton_bfloat16 import from_bfloat16, to_bfloat16
 from tests.evaluators import tiny
