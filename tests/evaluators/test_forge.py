@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.worker import descendants, wire
+from evaluators.worker import wire
 from evaluators.worker.build import give_away
 from evaluators.worker.failure import HarnessFault
 from evaluators.worker.forge import Forge
@@ -36,16 +36,16 @@ def plan(folder: Path, name: str) -> Plan:
 
 
 def test_hundreds_of_processes_leave_nothing_behind(forge: Forge, folder: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before, idle = len(os.listdir("/proc/self/fd")), forge.strays()
     one = plan(folder, "work")
     for _ in range(200):
         child = forge.start(one, 1000)
         child.end()
     assert len(os.listdir("/proc/self/fd")) == before
     deadline = time.monotonic() + 10
-    while len(descendants.below(os.getpid())) > 2 and time.monotonic() < deadline:
+    while forge.strays() != idle and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(descendants.below(os.getpid())) <= 2
+    assert forge.strays() == idle
 
 
 def test_how_a_program_ended_and_what_it_printed(forge: Forge, folder: Path) -> None:
