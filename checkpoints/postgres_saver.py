@@ -18,7 +18,7 @@ from checkpoints.postgres import PATIENCE_S, parameters, server_errors, settings
 from checkpoints.rounds import place
 from checkpoints.serde import PlainSerializer
 from checkpoints.threads import taken_over
-from checkpoints.whole import whole
+from checkpoints.whole import whole, whole_writes
 
 CHECKED_S = 1.0
 """How long to rely on holding a thread without looking again, seconds: far less than a lease. By the wall clock, so
@@ -121,7 +121,7 @@ class PostgresSearchSaver(AsyncPostgresSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a task wrote, all of it or nothing.
+        """Save what a task wrote, all of it or nothing; of one that failed or was cancelled only that it did.
 
         Raises:
             StoreError: the server failed, or another process has taken the thread over; nothing is stored.
@@ -129,7 +129,7 @@ class PostgresSearchSaver(AsyncPostgresSaver):
         """
         with server_errors(self._home):
             await self._check(config)
-            await whole(super().aput_writes(config, writes, task_id, task_path))
+            await whole(super().aput_writes(config, whole_writes(writes), task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the thread's checkpoints and writes. Raises StoreError; nothing is deleted then."""

@@ -16,7 +16,7 @@ from checkpoints.database import BUSY_TIMEOUT_S, connect, pragmas
 from checkpoints.faults import storage_errors
 from checkpoints.rounds import place
 from checkpoints.serde import PlainSerializer
-from checkpoints.whole import whole
+from checkpoints.whole import whole, whole_writes
 
 T = TypeVar("T")
 _CHECKPOINT = "checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
@@ -62,13 +62,13 @@ class SearchSaver(AsyncSqliteSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a task wrote, all of it or nothing.
+        """Save what a task wrote, all of it or nothing; of one that failed or was cancelled only that it did.
 
         Raises:
             StoreError: the database or the disk failed; nothing is stored.
             TypeError: a value is more than plain JSON.
         """
-        await self._whole(super().aput_writes(config, writes, task_id, task_path))
+        await self._whole(super().aput_writes(config, whole_writes(writes), task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the thread's checkpoints and writes.

@@ -150,7 +150,7 @@ async def _drive(
         if not attending.cancelled():
             attending.result()
     snapshot = await graph.aget_state(where)
-    if snapshot.next:
+    if snapshot.tasks:
         status = "paused"
     return status, cast(SearchState, snapshot.values)
 
@@ -169,10 +169,11 @@ async def _attend(means: Services, uuid: str, control: RunControl, listen: Liste
 async def _input(graph: Graph, where: RunnableConfig, means: Services, thread: Thread) -> Opening | None:
     """Return what makes the graph go on: None, or the opening when the thread died before its first checkpoint."""
     snapshot = await graph.aget_state(where)
-    if not snapshot.values and not snapshot.next:
+    if not snapshot.values and not snapshot.tasks:
         return await open_search(means, await asyncio.to_thread(read_config, means.home.blobs, thread.config))
     migrated(snapshot.values)
-    if not snapshot.next:
+    # Not `next`: it leaves out tasks that have finished and whose writes are not in a checkpoint yet.
+    if not snapshot.tasks:
         # The search had stopped: look again whether the reason still holds under the configuration in force.
         await graph.aupdate_state(where, {"stop": None, "stop_request": ""}, as_node="update_world_model")
     return None

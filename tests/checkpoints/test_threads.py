@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.types import ERROR
 
 from checkpoints.database import open_database
 from checkpoints.holder import Holder, alive, this_process
@@ -309,3 +310,21 @@ asyncio.run(main())
     assert sorted(names) == sorted(f"softmax-{index}" for index in range(1, 81))
     async with open_home(tmp_path / "new home") as home:
         assert len(await home.threads.all()) == 80
+
+
+async def test_of_a_task_that_was_cancelled_half_way_nothing_is_kept_but_that_it_was(home: Home) -> None:
+    thread = await home.threads.create("softmax", "c")
+    await home.threads.acquire(thread.uuid)
+    config: Any = {"configurable": {"thread_id": thread.uuid, "checkpoint_ns": ""}}
+    put = await home.saver.aput(config, empty_checkpoint(), {}, {})
+    await home.saver.aput_writes(put, [("round", 1), ("branch:to:select_action", None)], "finished")
+    await home.saver.aput_writes(put, [("round", 1), (ERROR, asyncio.CancelledError())], "cancelled")
+    found = await home.saver.aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes is not None
+    assert [(task, channel) for task, channel, _ in found.pending_writes] == [
+        ("cancelled", ERROR),
+        ("finished", "round"),
+        ("finished", "branch:to:select_action"),
+    ]
+    await home.threads.release(thread.uuid, "paused")

@@ -40,3 +40,22 @@ def test_kills_everywhere(searches: Searches, undisturbed: Case, tmp_path: Path)
     by_node = Counter(where.split(":")[0] for where in fell.elements())
     assert sum(fell.values()) >= 30
     assert all(by_node[node] >= 3 for node in NODES), by_node
+
+
+def test_kills_between_what_a_step_wrote_and_its_checkpoint(
+    searches: Searches, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """All tasks of the step have finished, and none of their writes has reached a channel."""
+
+    def narrow() -> Case:
+        folder = tmp_path_factory.mktemp("case")
+        return Case(folder, str(folder / "home"), {**SCRIPTED, "max_evaluations": 3})
+
+    undisturbed = narrow()
+    assert searches.run(undisturbed) == DONE
+    written = Counter((entry["node"], entry["point"]) for entry in undisturbed.journal() if "point" in entry)
+    for nth in range(1, written["between", "after writes"] + 1):
+        disturbed = narrow()
+        kill = {"node": "between", "point": "after writes", "nth": nth}
+        assert searches.run(disturbed, kill)["signal"] == 9
+        go_on(searches, disturbed, undisturbed, kill, 1)
