@@ -39,11 +39,14 @@ system-test: system
 run: system $(VENV)/.base
 	$(BIN)/ksearch run softmax --require 1.8 $(ARGS)
 
+# Two at a time: half of the suite's time is spent waiting, for processes and for the one evaluation that may be timed.
+TESTS := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
 test: system-test $(VENV)/.dev
-	$(BIN)/python -m pytest -m 'not long' $(ARGS)
+	$(TESTS) -m 'not long' $(ARGS)
 
 test-long: system-test $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(TESTS) $(ARGS)
 
 # Every cheat of the catalogue, what stops it and where: on this machine's CPU, and on its GPU when there is one.
 integrity: system $(VENV)/.dev

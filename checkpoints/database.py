@@ -156,8 +156,9 @@ class Database:
         self.home = home
         self.held: set[str] = set()
         """uuids of the threads that were acquired through this connection."""
+        self.thread = executor
+        """The one thread on which everything here is done."""
         self._connection = connection
-        self._executor = executor
 
     async def run(self, work: Callable[[Connection], T], *, alone: bool = True) -> T:
         """Run `work` in one transaction on the connection's thread and return what it returns.
@@ -170,7 +171,7 @@ class Database:
             StoreError: the database or the disk failed; nothing of `work` is stored.
         """
         # The shield keeps a cancellation from taking work off the executor's queue.
-        return await asyncio.shield(asyncio.wrap_future(self._executor.submit(self._transact, work, alone)))
+        return await asyncio.shield(asyncio.wrap_future(self.thread.submit(self._transact, work, alone)))
 
     def _transact(self, work: Callable[[Connection], T], alone: bool) -> T:
         with storage_errors(database_place(self.home)):

@@ -58,7 +58,7 @@ async def open_home(
     await asyncio.to_thread(make_home, place)
     async with open_database(place, power_safe=power_safe, busy_timeout_s=busy_timeout_s) as database:
         blobs = await asyncio.to_thread(open_blobs, place, power_safe=power_safe)
-        async with open_saver(place, database.held, power_safe=power_safe, busy_timeout_s=busy_timeout_s) as saver:
+        async with open_saver(place, database, power_safe=power_safe, busy_timeout_s=busy_timeout_s) as saver:
             threads = Threads(database)
             beating = asyncio.create_task(_beat(threads))
             try:

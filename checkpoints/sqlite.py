@@ -1,16 +1,17 @@
 """The checkpoint saver on SQLite: LangGraph's own, plus copying, pruning, whole writes and errors in one line."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, cast
 
-import aiosqlite
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from checkpoints.database import BUSY_TIMEOUT_S, connect, pragmas
 from checkpoints.faults import storage_errors
@@ -28,20 +29,54 @@ _OF_RUN = (
 )
 
 
-class SearchSaver(AsyncSqliteSaver):
+class SearchSaver(SqliteSaver):
     """Checkpoints in SQLite. What is put is stored whole, even when the caller is cancelled meanwhile.
+
+    Each piece of work is one visit to one thread, the one on which the ledger is written: two threads that write to
+    one file wait for each other asleep.
 
     Rows are self-contained only without DeltaChannel: do not prune a graph that uses it.
 
     Args:
         connection: an open connection with Python's default transaction handling, for this saver alone.
         path: the database's file, for messages.
+        thread: an executor of one thread, on which the connection is used.
     """
 
-    def __init__(self, connection: aiosqlite.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, thread: ThreadPoolExecutor) -> None:
         super().__init__(connection, serde=PlainSerializer())
-        self.lock = _TransactionLock(connection)
         self._path = path
+        self._thread = thread
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """Give a cursor; with `transaction` everything done with it is stored, or after an error nothing."""
+        with self.lock, closing(self.conn.cursor()) as cursor:
+            try:
+                yield cursor
+                if transaction:
+                    self.conn.commit()
+            except BaseException:
+                if transaction:
+                    self.conn.rollback()
+                raise
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint, the latest one unless `config` names it. Raises StoreError."""
+        return await self._whole(partial(self.get_tuple, config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first. Raises StoreError."""
+        listed = partial(self.list, config, filter=filter, before=before, limit=limit)
+        for found in await self._whole(lambda: list(listed())):
+            yield found
 
     async def aput(
         self,
@@ -57,7 +92,7 @@ class SearchSaver(AsyncSqliteSaver):
             TypeError: the state holds more than plain JSON.
         """
         placed = cast(CheckpointMetadata, {**metadata, **place(checkpoint)})
-        return await self._whole(super().aput(config, checkpoint, placed, new_versions))
+        return await self._whole(partial(self.put, config, checkpoint, placed, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -68,7 +103,7 @@ class SearchSaver(AsyncSqliteSaver):
             StoreError: the database or the disk failed; nothing is stored.
             TypeError: a value is more than plain JSON.
         """
-        await self._whole(super().aput_writes(config, whole_writes(writes), task_id, task_path))
+        await self._whole(partial(self.put_writes, config, whole_writes(writes), task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the thread's checkpoints and writes.
@@ -76,8 +111,7 @@ class SearchSaver(AsyncSqliteSaver):
         Raises:
             StoreError: the database or the disk failed; nothing is deleted.
         """
-        await self.setup()
-        await self._whole(super().adelete_thread(thread_id))
+        await self._whole(partial(self.delete_thread, thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy every checkpoint and every pending write, their order included, to a new thread.
@@ -131,46 +165,36 @@ class SearchSaver(AsyncSqliteSaver):
     async def _change(self, *statements: tuple[str, tuple[str, ...]]) -> None:
         """Run the statements in one transaction."""
 
-        async def work() -> None:
-            async with self.lock:
+        def work() -> None:
+            with self.cursor() as cursor:
                 for sql, values in statements:
-                    await self.conn.execute(sql, values)
-                await self.conn.commit()
+                    cursor.execute(sql, values)
 
-        await self.setup()
-        await self._whole(work())
+        await self._whole(work)
 
-    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
-        """Finish `work` even when the caller is cancelled."""
+    async def _whole(self, work: Callable[[], T]) -> T:
+        """Finish `work` on the saver's thread even when the caller is cancelled."""
+
+        async def done() -> T:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
         with storage_errors(self._path):
-            return await whole(work)
-
-
-class _TransactionLock(asyncio.Lock):
-    """The saver's lock; a block that fails is rolled back before the next one may add to its transaction."""
-
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is not None:
-                await self._connection.rollback()
-        finally:
-            await super().__aexit__(kind, error, trace)
+            return await whole(done())
 
 
 @asynccontextmanager
 async def open_saver(
-    path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+    path: Path,
+    thread: ThreadPoolExecutor | None = None,
+    *,
+    power_safe: bool = False,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
 ) -> AsyncIterator[SearchSaver]:
     """Open the checkpoints in the database `path`, making it first where needed.
 
     Args:
         path: the database's file; its folder exists.
+        thread: an executor of one thread, on which others write to that file; without it the saver has its own.
         power_safe: sync the disk at every checkpoint.
         busy_timeout_s: seconds to wait for another process's write.
 
@@ -178,11 +202,24 @@ async def open_saver(
         StoreError: locked beyond `busy_timeout_s`, read-only, damaged, or the disk is full.
         UsageError: it belongs to another program or to a newer ksearch.
     """
-    (await asyncio.to_thread(connect, path, power_safe=power_safe, busy_timeout_s=busy_timeout_s)).close()
-    async with aiosqlite.connect(path) as connection:
+
+    def opened(on: ThreadPoolExecutor) -> SearchSaver:
+        connect(path, power_safe=power_safe, busy_timeout_s=busy_timeout_s).close()
         with storage_errors(path):
-            for pragma in pragmas(power_safe, busy_timeout_s):
-                await connection.execute(pragma)
-            saver = SearchSaver(connection, path)
-            await saver.setup()
-        yield saver
+            connection = sqlite3.connect(path, check_same_thread=False)
+            try:
+                for pragma in pragmas(power_safe, busy_timeout_s):
+                    connection.execute(pragma)
+                saver = SearchSaver(connection, path, on)
+                saver.setup()
+            except BaseException:
+                connection.close()
+                raise
+        return saver
+
+    with nullcontext(thread) if thread else ThreadPoolExecutor(1, "ksearch-checkpoints") as on:
+        saver = await asyncio.get_running_loop().run_in_executor(on, opened, on)
+        try:
+            yield saver
+        finally:
+            await asyncio.get_running_loop().run_in_executor(on, saver.conn.close)

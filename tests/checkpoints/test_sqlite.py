@@ -180,9 +180,8 @@ async def test_a_cancelled_put_is_whole_and_leaves_nobody_locked_out(saver: Sear
 
 async def test_a_full_database_says_so_loses_nothing_and_recovers(saver: SearchSaver) -> None:
     await put(saver, 1, x="kept")
-    pages = await (await saver.conn.execute("PRAGMA page_count")).fetchone()
-    assert pages is not None
-    await saver.conn.execute(f"PRAGMA max_page_count = {pages[0] + 1}")
+    (pages,) = saver.conn.execute("PRAGMA page_count").fetchone()
+    saver.conn.execute(f"PRAGMA max_page_count = {pages + 1}")
     big = "z" * 100_000
     with pytest.raises(StoreError, match=r"no space is left for .*free some, then resume") as failure:
         await put(saver, 2, x=big)
@@ -194,7 +193,7 @@ async def test_a_full_database_says_so_loses_nothing_and_recovers(saver: SearchS
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [StoreError, type(None)]
-    await saver.conn.execute("PRAGMA max_page_count = 1000000")
+    saver.conn.execute("PRAGMA max_page_count = 1000000")
     latest = await saver.aget_tuple(config("t"))
     assert latest is not None
     assert latest.checkpoint["channel_values"] == {"x": "kept"}
@@ -204,7 +203,7 @@ async def test_a_full_database_says_so_loses_nothing_and_recovers(saver: SearchS
 
 async def test_a_write_that_fails_half_way_leaves_nothing_for_the_next_one_to_commit(saver: SearchSaver) -> None:
     await put(saver, 1, x="y")
-    await saver.conn.execute(
+    saver.conn.execute(
         "CREATE TEMP TRIGGER refuse BEFORE INSERT ON writes WHEN new.channel = 'bad' "
         "BEGIN SELECT RAISE(ABORT, 'refused'); END"
     )
@@ -234,7 +233,7 @@ async def test_a_locked_database_is_told_in_one_line(saver: SearchSaver, tmp_pat
 async def test_the_settings_hold(tmp_path: Path, power_safe: bool, synchronous: int) -> None:
     async with open_saver(tmp_path / "other.sqlite", power_safe=power_safe) as opened:
         for pragma, expected in (("journal_mode", "wal"), ("synchronous", synchronous), ("busy_timeout", 10_000)):
-            found = await (await opened.conn.execute(f"PRAGMA {pragma}")).fetchone()
+            found = opened.conn.execute(f"PRAGMA {pragma}").fetchone()
             assert found == (expected,)
 
 
