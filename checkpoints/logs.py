@@ -53,16 +53,23 @@ def read(blobs: BlobStore, log: Log) -> Iterator[dict[str, Any]]:
 
 def newest(blobs: BlobStore, log: Log, count: int) -> list[dict[str, Any]]:
     """Return the last `count` entries, oldest first; reads no more blocks than it must."""
-    entries: list[dict[str, Any]] = []
-    if count <= 0:
-        return entries
-    for block in reversed(_head(blobs, log)["tail"]):
-        if len(entries) >= count:
+    blocks: list[list[dict[str, Any]]] = []
+    missing = count
+    for block in _newest_first(blobs, log):
+        if missing <= 0:
             break
-        entries = [*blobs.get_json(block), *entries]
-    if len(entries) < min(count, log["count"]):
-        entries = list(read(blobs, log))
+        blocks.append(blobs.get_json(block))
+        missing -= len(blocks[-1])
+    entries = [entry for block in reversed(blocks) for entry in block]
     return entries[max(len(entries) - count, 0) :]
+
+
+def _newest_first(blobs: BlobStore, log: Log) -> Iterator[str]:
+    """Yield the digests of the blocks."""
+    head = _head(blobs, log)
+    yield from reversed(head["tail"])
+    for segment in reversed(head["segments"]):
+        yield from reversed(blobs.get_json(segment))
 
 
 def _head(blobs: BlobStore, log: Log) -> _Head:

@@ -20,7 +20,8 @@ class Draft:
         self._nodes = model.by_id()
         self._next = model.next_node
         self._changed: set[str] = set()
-        self._below: dict[str, list[str]] | None = None
+        self._added: dict[str, list[str]] = {}
+        """Parent -> children that the model does not have."""
 
     def find(self, node_id: str) -> Node | None:
         """Return the node as it is now, None when there is none."""
@@ -36,7 +37,7 @@ class Draft:
 
     def children(self, parent: str) -> Iterator[Node]:
         """Yield the direct children of a node or of `root`, oldest first."""
-        for node_id in self._children().get(parent, ()):
+        for node_id in (*self._model.child_ids().get(parent, ()), *self._added.get(parent, ())):
             yield self._nodes[node_id]
 
     def descendants(self, node_id: str) -> Iterator[Node]:
@@ -53,7 +54,7 @@ class Draft:
             raise KeyError(parent)
         node = Node(id=f"n{self._next}", parent=parent, intent=intent, origin=origin)
         self._next += 1
-        self._children().setdefault(parent, []).append(node.id)
+        self._added.setdefault(parent, []).append(node.id)
         self._nodes[node.id] = node
         self._changed.add(node.id)
         return node
@@ -89,10 +90,3 @@ class Draft:
             seed=changes.get("seed", self._model.seed),
             nodes=tuple(self._nodes.values()),
         )
-
-    def _children(self) -> dict[str, list[str]]:
-        if self._below is None:
-            self._below = {}
-            for node in self._nodes.values():
-                self._below.setdefault(node.parent, []).append(node.id)
-        return self._below

@@ -5,7 +5,8 @@ holds values only (no timestamps, no random ids), so two searches with equal rep
 trees.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Literal
 
@@ -164,11 +165,11 @@ class WorldModel(Record):
 
     def by_id(self) -> dict[str, Node]:
         """Return the nodes by id, in the order of insertion."""
-        return {node.id: node for node in self.nodes}
+        return dict(self._index())
 
     def find(self, node_id: str) -> Node | None:
         """Return the node, None when there is none of that id (`root` is not a node)."""
-        return next((node for node in self.nodes if node.id == node_id), None)
+        return self._index().get(node_id)
 
     def node(self, node_id: str) -> Node:
         """Return the node. Raises KeyError when there is none."""
@@ -179,7 +180,18 @@ class WorldModel(Record):
 
     def children(self, parent: str) -> tuple[Node, ...]:
         """Return the direct children of a node or of `root`, oldest first."""
-        return tuple(node for node in self.nodes if node.parent == parent)
+        return tuple(self._index()[node_id] for node_id in self.child_ids().get(parent, ()))
+
+    def child_ids(self) -> Mapping[str, Sequence[str]]:
+        """Return the direct children of every node that has some, and of `root`, oldest first."""
+
+        def make() -> dict[str, list[str]]:
+            children = defaultdict[str, list[str]](list)
+            for node in self.nodes:
+                children[node.parent].append(node.id)
+            return children
+
+        return self._kept("_child_ids", make)
 
     def descendants(self, node_id: str) -> Iterator[Node]:
         """Yield everything below a node (or `root`), parents before children."""
@@ -204,3 +216,6 @@ class WorldModel(Record):
     def standing(self, parent: str) -> Evidence | None:
         """Return the evidence that a child of `parent` starts from: its program is the parent program."""
         return self.seed if parent == ROOT else self.node(parent).best(self.goal)
+
+    def _index(self) -> dict[str, Node]:
+        return self._kept("_nodes_by_id", lambda: {node.id: node for node in self.nodes})

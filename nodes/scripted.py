@@ -192,7 +192,7 @@ async def paid_proposal(
 
 def _gist(model: WorldModel) -> str:
     """Return a digest of what a planner would look at first; of the whole tree it would cost more than the rest."""
-    nodes = [[node.id, node.status, node.intent.priority, len(node.evidence)] for node in model.nodes]
+    nodes = [[node.id, node.intent.priority, len(node.evidence)] for node in model.frontier()]
     return digest_json([model.revision, model.summary, nodes])
 
 
