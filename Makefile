@@ -23,17 +23,17 @@ $(VENV)/.dev: $(VENV)/.base
 
 # A C++ compiler is all that the CPU tasks need from the system.
 system:
-	@command -v g++ >/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && apt-get install -y -qq g++ >/dev/null; \
-	  else echo "g++ is missing: install it with your system's packages (Debian: sudo apt-get install g++)" >&2; fi; }
+	@command -v g++ >/dev/null || $(call apt,g++,g++)
 
-# PostgreSQL's server is what the tests of homes on a server start for themselves; without it they are skipped.
+# Tests start a PostgreSQL server of their own and look at pages in Chromium; without these, such tests are skipped.
 system-test: system
-	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; \
-	  else echo "PostgreSQL is missing: install it with your system's packages (Debian: sudo apt-get install postgresql)" >&2; fi; }
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call apt,PostgreSQL,postgresql)
+	@command -v chromium >/dev/null || $(call apt,Chromium,chromium)
+
+# Installs package $(2) where we may; elsewhere says how to get $(1).
+apt = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends $(2) >/dev/null || \
+	  echo "$(1) is missing: install it with your system's packages (Debian: sudo apt-get install $(2))" >&2; }
 
 # The quickstart: a real search on this machine's CPU; fails when it stays below 1.8x and says why.
 run: system $(VENV)/.base

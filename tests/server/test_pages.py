@@ -1,6 +1,5 @@
 """The pages that list runs and draw their plans, in a browser where there is one."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -22,11 +21,7 @@ HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.
 
 @pytest.fixture(scope="session")
 def browser() -> str:
-    """Return Chromium, installed where that is possible; without it these tests are skipped."""
-    if shutil.which("chromium") is None and os.geteuid() == 0 and shutil.which("apt-get") is not None:
-        quiet = {"check": False, "capture_output": True, "timeout": 300}
-        for arguments in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
-            subprocess.run(["apt-get", "-qq", *arguments], **quiet)
+    """Return Chromium."""
     found = shutil.which("chromium")
     if found is None:
         pytest.skip("there is no Chromium here: apt-get install chromium")
