@@ -3,8 +3,9 @@
     python benchmarks/orchestration.py [--rounds 1000] [--width 4] [--samples 1] [--home postgresql://SERVER/DATABASE]
 
 Prints JSON: milliseconds per round (whole search, and by stretch of rounds), the largest checkpoint and the size of the
-database and of the blobs. The scripted parts take no time of their own to speak of. Without `--home` the runs are in a
-fresh folder; a server's home is used as it is, its blobs in a fresh folder unless KSEARCH_BLOBS says otherwise.
+database and of the blobs; and, measured before and after, what a round costs LangGraph with nodes that do nothing. The
+scripted parts take no time of their own to speak of. Without `--home` the runs are in a fresh folder; a server's home
+is used as it is, its blobs in a fresh folder unless KSEARCH_BLOBS says otherwise.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from benchmarks.langgraph_alone import ms_per_round
 from checkpoints.database import open_blobs, open_reader
 from checkpoints.home import open_home
 from checkpoints.place import Place, find_place
@@ -87,7 +89,9 @@ def main() -> None:
         options["max_evaluations"] = round(arguments.rounds * arguments.width * arguments.samples * 0.8)
         os.environ.setdefault("KSEARCH_BLOBS", f"{folder}/blobs")
         place = find_place(arguments.home or Path(folder) / "home")
+        alone = [asyncio.run(ms_per_round(100, arguments.width))]
         ends = asyncio.run(search(place, options))
+        alone.append(asyncio.run(ms_per_round(100, arguments.width)))
         rounds = len(ends)
         report = {
             "rounds": rounds,
@@ -98,6 +102,7 @@ def main() -> None:
                 "median_10_to_60": per_round(ends, 10, 60),
                 "median_last_50": per_round(ends, rounds - 50, rounds),
             },
+            "langgraph_alone_ms_per_round": [round(milliseconds, 2) for milliseconds in alone],
             **sizes(place),
         }
     print(json.dumps(report, indent=2))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,26 +25,31 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the server as `make dev` does, with a folder of runs of its own."""
+    with serving(tmp_path_factory.mktemp("log") / "server.log", KSEARCH_HOME=str(home)) as address:
+        yield address
+
+
+@contextmanager
+def serving(log: Path, **variables: str) -> Iterator[str]:
+    """Start the server with these environment variables; give its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("log") / "server.log"
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "KSEARCH_HOME": str(home),
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
         "LANGGRAPH_NO_VERSION_CHECK": "true",
+        **variables,
     }
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     with log.open("wb") as output:
         server = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
         )
-    address = f"http://127.0.0.1:{port}"
     try:
         _wait_until_ready(port, server, log)
-        yield address
+        yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(server.pid, signal.SIGINT)
         try:

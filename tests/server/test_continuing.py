@@ -10,6 +10,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from checkpoints.history import read_record, read_snapshot, read_states
+from checkpoints.place import Place
 from graph.cli.loading import load_run
 from graph.presets import changed
 from graph.steering import Change, ask, pause
@@ -23,7 +24,7 @@ def context(**options: Any) -> dict[str, Any]:
     return {"task": "scripted", "options": {**SCRIPTED, "stagnation": 1, **options}}
 
 
-async def edited(home: Path, thread: str, **options: Any) -> None:
+async def edited(home: Place, thread: str, **options: Any) -> None:
     await ask(home, thread, Change(config=changed(load_run(home, thread).config, options)))
 
 
