@@ -37,12 +37,12 @@ async def _select(state: State) -> dict[str, Any]:
     return {"round": state["round"] + 1}
 
 
-async def _instantiate(sample: Sample) -> Command[str]:
-    return Command(goto=[Send("evaluate", sample)])
+async def _instantiate(state: Sample) -> Command[str]:
+    return Command(goto=[Send("evaluate", state)])
 
 
-async def _evaluate(candidate: Sample) -> dict[str, Any]:
-    return {"results": [candidate["sample"]]}
+async def _evaluate(state: Sample) -> dict[str, Any]:
+    return {"results": [state["sample"]]}
 
 
 async def _check(state: State) -> dict[str, Any]:
