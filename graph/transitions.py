@@ -1,8 +1,7 @@
 """What the harness does to the world model: select, attach evidence, close, fail. Never asked for by a reply."""
 
-from evaluators.objective import gain
 from graph.draft import Draft
-from graph.world_model import ROOT, Evidence, Node, WorldModel
+from graph.world_model import ROOT, Evidence, WorldModel
 
 
 def plant(model: WorldModel, seed: Evidence) -> WorldModel:
@@ -45,11 +44,3 @@ def settle(model: WorldModel, node_id: str, evidence: Evidence, *, ended: bool =
         draft.change(node_id, evidence=known, status="failed", reason=reason)
         draft.retire_below(node_id, reason)
     return draft.committed()
-
-
-def gain_over_parent(model: WorldModel, node: Node, evidence_value: float | None) -> float | None:
-    """Return the objective / the parent's objective in the goal's direction; None when either is unknown."""
-    standing = model.standing(node.parent)
-    if evidence_value is None or standing is None or standing.objective is None:
-        return None
-    return gain(evidence_value, standing.objective.value, model.goal)

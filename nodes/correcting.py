@@ -6,18 +6,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from nodes.models.asking import ask_paid, refused_by_budget
-from nodes.models.chat import Chat, ChatReply, ChatRequest, Finish, Message
+from nodes.models.chat import Chat, ChatReply, ChatRequest, Message
 from nodes.paid import PaidCalls
+from nodes.replies.limits import excerpt
 
 T = TypeVar("T")
 _LONGEST_ERROR = 600
 _LONGEST_TOLD = 1500
 _LONGEST_ECHO = 100_000
-_FINISHES: dict[Finish, str] = {
-    "length": "the reply was cut off at the token limit: be shorter",
-    "refusal": "the model refused to answer",
-    "filter": "the provider's filter withheld the reply",
-}
+_CUT_OFF = "the reply was cut off at the token limit: be shorter"
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,8 @@ async def ask_until_usable(
         calls: where in the search the question is asked.
         request: the question, without turns.
         corrections: corrective turns after the first reply.
-        read: (reply, corrective turns left) -> what it holds, or why it cannot be used. Runs in a thread.
+        read: (reply, corrective turns left) -> what it holds, or why it cannot be used. Runs in a thread. It is not
+            asked about a reply that the model refused or its provider withheld.
         correct: (refusal, corrective turns left after the one that it begins) -> the next message to the model.
 
     Raises:
@@ -79,7 +77,7 @@ async def ask_until_usable(
     for turn in range(corrections + 1):
         left = corrections - turn
         reply = await ask_paid(chat, calls, request, turn)
-        found = await asyncio.to_thread(read, reply, left)
+        found = await asyncio.to_thread(_read, read, reply, left)
         if not isinstance(found, Refusal):
             return Asked(found, tuple(refusals))
         refusals.append(_told(found, reply))
@@ -88,14 +86,23 @@ async def ask_until_usable(
             stopped = await refused_by_budget(calls, request, turn + 1)
             if stopped:
                 # The last reply may do: readers ask less of one after which nothing comes.
-                last = await asyncio.to_thread(read, reply, 0)
+                last = await asyncio.to_thread(_read, read, reply, 0)
                 return Asked(None if isinstance(last, Refusal) else last, tuple(refusals), stopped)
     return Asked(None, tuple(refusals))
 
 
+def _read(read: Callable[[ChatReply, int], T | Refusal], reply: ChatReply, left: int) -> T | Refusal:
+    match reply.finish:
+        case "refusal":
+            return Refusal((f"the model refused to answer: {excerpt(reply.text)}",))
+        case "filter":
+            return Refusal(("the provider's filter withheld the reply",))
+        case _:
+            return read(reply, left)
+
+
 def _told(refusal: Refusal, reply: ChatReply) -> Refusal:
-    finish = _FINISHES.get(reply.finish)
-    errors = refusal.errors if finish is None else (finish, *refusal.errors)
+    errors = (_CUT_OFF, *refusal.errors) if reply.finish == "length" else refusal.errors
     return Refusal(tuple(_bounded(error, _LONGEST_ERROR) for error in errors), refusal.whole)
 
 

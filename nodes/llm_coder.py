@@ -67,7 +67,7 @@ class _Reader:
         if self.base is not None and holds_edits(reply.text):
             base, self.base = self.base, None
             try:
-                found = self._solution(edited_program(reply.text, base.files, base.main_file, reply.finish))
+                found = self._solution(edited_program(reply.text, base.files, base.main_file))
             except ReplyError as error:
                 return Refusal((str(error),), whole=True)
             return replace(found, whole=True) if isinstance(found, Refusal) else found

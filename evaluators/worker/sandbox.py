@@ -7,7 +7,7 @@ forbid what the earlier layers need, so they come last.
 
 import os
 import resource
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,11 +64,6 @@ class Plan:
     """Size of `work` when it is a tmpfs."""
     writable: tuple[str, ...] = ()
     """Further folders that it may write to, whose content is kept: a compiler's cache."""
-
-
-def describe_layers(active: Collection[str]) -> tuple[tuple[str, bool, str], ...]:
-    """Return every layer's name, whether it is among `active`, and what it does, for people."""
-    return tuple((name, name in active, text) for name, text in LAYERS.items())
 
 
 def enter_user_namespace() -> bool:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from evaluators.errors import UsageError
 from nodes.models.chat import Chat, ChatReply, ChatRequest
 from nodes.models.options import ModelOptions
-from nodes.models.schedule import Stage, parse_schedule
+from nodes.models.schedule import Stage, model_at, parse_schedule
 
 if TYPE_CHECKING:
     from langchain_core.rate_limiters import BaseRateLimiter
@@ -46,8 +46,7 @@ class ScheduledChat:
 
     def at(self, round: int) -> Chat:
         """Return the model that is asked in `round`."""
-        stage = next(stage for stage in self._stages if stage.last is None or round <= stage.last)
-        return self._chats[stage.spec]
+        return self._chats[model_at(self._stages, round)]
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Ask the model of the request's round."""
@@ -92,11 +91,6 @@ class Chats:
         if key not in self._limiters and (made := make_limiter(options)) is not None:
             self._limiters[key] = made
         return self._limiters.get(key)
-
-
-def make_chat(spec: str, options: ModelOptions = _DEFAULTS) -> Chat:
-    """Return a model of its own, as `Chats.get` does; where several share a process, use one `Chats`."""
-    return Chats().get(spec, options)
 
 
 def kinds(spec: str) -> tuple[str, ...]:

@@ -36,6 +36,6 @@ def parse_schedule(spec: str) -> tuple[Stage, ...]:
     return tuple(Stage(one, last) for one, last in zip(specs, [*ends, None], strict=True))
 
 
-def model_at(spec: str, round: int) -> str:
-    """Return the string of the model that is asked in `round` (0: initialize). Raises UsageError."""
-    return next(stage.spec for stage in parse_schedule(spec) if stage.last is None or round <= stage.last)
+def model_at(stages: tuple[Stage, ...], round: int) -> str:
+    """Return the string of the model that is asked in `round` (0: initialize)."""
+    return next(stage.spec for stage in stages if stage.last is None or round <= stage.last)

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluators.errors import ReplyError
-from nodes.models.chat import Finish
 from nodes.replies.fences import name_in
-from nodes.replies.limits import check_finish, checked, excerpt
+from nodes.replies.limits import checked, excerpt
 
 MOST_EDITS = 200
 _SEARCH = re.compile(r"\s*<{5,9} ?SEARCH\s*", re.IGNORECASE)
@@ -42,13 +41,12 @@ def holds_edits(text: str) -> bool:
     return any(_SEARCH.fullmatch(line) for line in text.splitlines() if "SEARCH" in line.upper()[:40])
 
 
-def edited_program(text: str, base: Mapping[str, str], main_file: str, finish: Finish = "stop") -> dict[str, str]:
+def edited_program(text: str, base: Mapping[str, str], main_file: str) -> dict[str, str]:
     """Return `base` (file name -> text) changed as a reply says, the main file first.
 
     Raises:
         ReplyError: a block is malformed, does not apply, or nothing is changed; names the block, from 1, and why.
     """
-    check_finish(text, finish)
     edits = read_edits(text)
     files = {main_file: base[main_file], **base}
     for number, edit in enumerate(edits, start=1):

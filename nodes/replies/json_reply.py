@@ -9,23 +9,17 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, NoReturn
 
 from evaluators.errors import ReplyError
-from nodes.models.chat import Finish
-from nodes.replies.limits import check_finish, checked, excerpt, line_of
+from nodes.replies.limits import checked, excerpt, line_of
 
 DEEPEST = 64
 _STARTS = 32
 """Opening braces that are tried as the object's beginning."""
-_SHOWN_ERRORS = 10
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|\#[^\n]*|[{}\[\],]', re.DOTALL)
 _COMMENT = ("//", "/*", "#")
 _LIKE_JSON = re.compile(r'\{\s*(?:["}]|//|/\*|#)')
-
-T = TypeVar("T", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -36,34 +30,15 @@ class _Trouble:
     reason: str
 
 
-def find_json(text: str, finish: Finish = "stop") -> dict[str, Any]:
-    """Return the JSON object in a reply that ended as `finish` says: of several, the longest.
+def find_json(text: str) -> dict[str, Any]:
+    """Return the JSON object in a reply: of several, the longest.
 
     Raises:
         ReplyError: there is none; says where it breaks off or which character is wrong.
     """
-    check_finish(text, finish)
     objects, troubles = _search(checked(text))
     _raise_if_worse(text, objects, troubles)
     return objects[0][1]
-
-
-def read_json(text: str, model: type[T], finish: Finish = "stop") -> T:
-    """Return the record in a reply that ended as `finish` says: of several objects the longest that `model` accepts.
-
-    Raises:
-        ReplyError: there is no object (as `find_json`), or none is accepted; lists what is wrong with the longest.
-    """
-    check_finish(text, finish)
-    objects, troubles = _search(checked(text))
-    _raise_if_worse(text, objects, troubles)
-    reasons = []
-    for _, data in objects:
-        try:
-            return model.model_validate(data)
-        except ValidationError as error:
-            reasons.append(_told(error))
-    raise ReplyError(f"the JSON object is not what was asked for: {reasons[0]}")
 
 
 def _raise_if_worse(text: str, objects: list[tuple[int, dict[str, Any]]], troubles: list[_Trouble]) -> None:
@@ -167,10 +142,3 @@ def _relaxed(text: str) -> str:
         comma = len(parts) if mark == "," else None
         parts.append(mark)
     return "".join([*parts, text[at:]])
-
-
-def _told(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(str(part) for part in item['loc']) or 'the object'}: {item['msg']}" for item in found]
-    rest = len(told) - _SHOWN_ERRORS
-    return "; ".join(told[:_SHOWN_ERRORS]) + (f"; and {rest} more" if rest > 0 else "")

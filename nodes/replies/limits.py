@@ -1,7 +1,6 @@
 """What no reader of replies looks into, and how reasons are worded."""
 
 from evaluators.errors import ReplyError
-from nodes.models.chat import Finish
 
 LONGEST_CHARS = 2_000_000
 _EXCERPT = 80
@@ -21,14 +20,6 @@ def checked(text: str) -> str:
     except UnicodeEncodeError as error:
         raise ReplyError(f"the reply holds half a surrogate pair, at character {error.start}") from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def check_finish(text: str, finish: Finish) -> None:
-    """Raise ReplyError when there is nothing to read: the model refused, or its provider withheld the reply."""
-    if finish == "refusal":
-        raise ReplyError(f"the model refused: {excerpt(text)}")
-    if finish == "filter":
-        raise ReplyError("the provider's filter withheld the reply")
 
 
 def excerpt(text: str) -> str:

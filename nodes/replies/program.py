@@ -9,7 +9,7 @@ from nodes.models.chat import Finish
 from nodes.replies.elided import elided_line
 from nodes.replies.entry_point import defines
 from nodes.replies.fences import Block, find_blocks
-from nodes.replies.limits import check_finish, checked, excerpt
+from nodes.replies.limits import checked, excerpt
 
 _COMMANDS = frozenset(("bash", "sh", "shell", "console", "zsh", "diff", "patch"))
 """Languages of blocks that are no part of a program, named or not."""
@@ -40,7 +40,6 @@ def read_program(text: str, contract: Contract, language: Language, finish: Fini
     Raises:
         ReplyError: there is no whole program in it; says why, in words that its author can act on.
     """
-    check_finish(text, finish)
     text = checked(text)
     blocks = find_blocks(text)
     files = _files_of(text, blocks, contract, language, finish) if blocks else _bare(text, contract, language, finish)

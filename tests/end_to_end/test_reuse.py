@@ -14,7 +14,6 @@ SCRIPT: dict[str, Any] = {
     "cycles": [[1.5, "wrong_values"], ["timeout", 2.0]],
 }
 OPTIONS: dict[str, Any] = {"stagnation": 2, "max_evaluations": 4, "width": 2}
-DEVICE_S = 0.25
 
 
 async def paid(done: Searched) -> Counter[tuple[str, bool]]:

@@ -5,8 +5,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from evaluators.adapters.flashinfer.stored import write_tensors
-
 NAME = "tiny_paged_decode_h4_kv2_d8_ps1"
 REFERENCE = """
 import math
@@ -107,6 +105,19 @@ def write_folder(root: Path, made: dict[str, Any] | None = None, lines: list[dic
 
 def blob_path(root: Path, uuid: str = UUIDS[1]) -> Path:
     return root / "blob" / "workloads" / "gqa_paged" / NAME / f"{uuid}.safetensors"
+
+
+def write_tensors(path: Path, tensors: dict[str, tuple[str, tuple[int, ...], bytes]]) -> None:
+    """Write name -> (type in the file, such as `I32`, shape, bytes) as a safetensors file."""
+    header: dict[str, Any] = {}
+    offset = 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + len(data)]}
+        offset += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
 
 
 def write_blob(root: Path, indptr: list[int], indices: list[int], uuid: str = UUIDS[1]) -> Path:

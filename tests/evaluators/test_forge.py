@@ -12,7 +12,7 @@ from evaluators.worker import wire
 from evaluators.worker.build import give_away
 from evaluators.worker.failure import HarnessFault
 from evaluators.worker.forge import Forge
-from evaluators.worker.sandbox import LAYERS, Plan, describe_layers
+from evaluators.worker.sandbox import Plan
 
 
 @pytest.fixture
@@ -73,9 +73,3 @@ def test_a_dead_zygote_is_a_harness_fault(forge: Forge, folder: Path) -> None:
     forge.close()
     with pytest.raises(HarnessFault, match="zygote ended"):
         forge.start(plan(folder, "work"), 1000)
-
-
-def test_every_layer_is_described() -> None:
-    described = describe_layers(["landlock"])
-    assert {name: active for name, active, _ in described} == {name: name == "landlock" for name in LAYERS}
-    assert all(text for _, _, text in described)

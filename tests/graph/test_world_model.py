@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from pydantic import ValidationError
 
 from evaluators.digest import canonical_json
-from graph.transitions import activate, gain_over_parent, plant, settle
+from graph.transitions import activate, plant, settle
 from graph.world_model import ROOT, Node, WorldModel, best_evidence
 from tests.strategies import closed, evidence, failed, grown, ids, intent, trees
 
@@ -90,14 +90,6 @@ def test_a_child_starts_from_its_parents_best_program() -> None:
     model = closed(model, "n1", 2.0)
     assert model.standing(ROOT) == model.seed
     assert model.standing("n1") == model.node("n1").evidence[0]
-    assert gain_over_parent(model, model.node("n1"), 3.0) == 3.0
-    assert gain_over_parent(model, model.node("n1"), None) is None
-    assert gain_over_parent(grown((ROOT, intent())), grown((ROOT, intent())).node("n1"), 3.0) is None
-
-
-def test_gain_over_the_parent_follows_the_goal() -> None:
-    model = plant(grown((ROOT, intent()), model=WorldModel(goal="min")), evidence(0, 4.0))
-    assert gain_over_parent(model, model.node("n1"), 2.0) == 2.0
 
 
 def test_planting_counts_as_a_revision() -> None:

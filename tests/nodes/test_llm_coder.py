@@ -265,12 +265,18 @@ class TestReplies(CoderContract):
         assert (draft.solution, draft.final, len(chat.asked)) == (None, False, 3)
         assert draft.message.startswith("3 replies refused; the last: the reply holds no code block")
 
-    @pytest.mark.parametrize("finish", ["refusal", "filter"])
-    async def test_refusals_are_told(self, request_: CodeRequest, calls: PaidCalls, finish: str) -> None:
-        refused = ChatReply.model_validate({"text": "", "model": "m", "finish": finish})
+    @pytest.mark.parametrize(
+        ("finish", "words"),
+        [
+            ("refusal", "the model refused to answer: 'I will not.'"),
+            ("filter", "the provider's filter withheld the reply"),
+        ],
+    )
+    async def test_refusals_are_told(self, request_: CodeRequest, calls: PaidCalls, finish: str, words: str) -> None:
+        refused = ChatReply.model_validate({"text": "I will not.", "model": "m", "finish": finish})
         draft, _ = await self.write(request_, calls, refused, refused, refused)
         assert draft.solution is None
-        assert "refus" in draft.message
+        assert draft.message == f"3 replies refused; the last: {words}"
 
     async def test_the_same_questions_again_are_served_from_the_ledger(
         self, request_: CodeRequest, calls: PaidCalls, home: Home

@@ -260,6 +260,12 @@ class TestReplies(Paying):
         _, chat = await self.first(told, calls, cut, GOOD)
         assert words in chat.asked[1].turns[-1].text
 
+    @pytest.mark.parametrize("finish", ["refusal", "filter"])
+    async def test_what_was_withheld_is_not_read(self, told: Told, calls: PaidCalls, finish: str) -> None:
+        withheld = ChatReply.model_validate({"text": GOOD, "model": "m", "finish": finish})
+        proposal, chat = await self.first(told, calls, withheld, reply(*THREE, summary="the second"))
+        assert (len(chat.asked), proposal.batch.summary) == (2, "the second")
+
     async def test_the_number_of_corrections_is_an_option(self, told: Told, calls: PaidCalls) -> None:
         told.config = told.config.with_options({"max_corrections": 0})
         proposal, chat = await self.first(told, calls, "no")

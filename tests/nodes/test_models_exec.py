@@ -11,7 +11,7 @@ import pytest
 from evaluators.errors import UsageError
 from nodes.models.chat import ChatReply, ChatRequest, Message, Usage
 from nodes.models.errors import ModelFailure
-from nodes.models.factory import make_chat
+from nodes.models.factory import Chats
 from nodes.models.options import ModelOptions
 
 REQUEST = ChatRequest(role="coder", system="You write kernels.", prompt="What is 2 + 2? é", identity={})
@@ -22,7 +22,7 @@ def command(code: str) -> str:
 
 
 async def ask(code: str, request: ChatRequest = REQUEST, timeout_s: float = 60) -> ChatReply:
-    return await make_chat(command(code), ModelOptions(timeout_s=timeout_s)).ask(request)
+    return await Chats().get(command(code), ModelOptions(timeout_s=timeout_s)).ask(request)
 
 
 async def test_the_prompt_goes_in_and_the_reply_comes_out() -> None:
@@ -107,13 +107,13 @@ async def all_gone(processes: list[int]) -> None:
 async def test_a_timeout_kills_the_command_and_its_children(tmp_path: Path) -> None:
     spec = f"{command(LINGERING)} {tmp_path / 'pids'}"
     with pytest.raises(ModelFailure, match=r"did not answer within 2 s"):
-        await make_chat(spec, ModelOptions(timeout_s=2)).ask(REQUEST)
+        await Chats().get(spec, ModelOptions(timeout_s=2)).ask(REQUEST)
     await all_gone(await pids(tmp_path / "pids"))
 
 
 @pytest.mark.timeout(60)
 async def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> None:
-    task = asyncio.create_task(make_chat(f"{command(LINGERING)} {tmp_path / 'pids'}").ask(REQUEST))
+    task = asyncio.create_task(Chats().get(f"{command(LINGERING)} {tmp_path / 'pids'}").ask(REQUEST))
     processes = await pids(tmp_path / "pids")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -134,6 +134,6 @@ async def test_children_that_it_leaves_behind_are_killed(tmp_path: Path) -> None
 
 async def test_commands_that_cannot_be_started() -> None:
     with pytest.raises(UsageError, match=r"exec:/no/such/agent cannot be started: No such file"):
-        await make_chat("exec:/no/such/agent -p").ask(REQUEST)
+        await Chats().get("exec:/no/such/agent -p").ask(REQUEST)
     with pytest.raises(UsageError, match=r"cannot be started: Permission denied"):
-        await make_chat(f"exec:{os.devnull}").ask(REQUEST)
+        await Chats().get(f"exec:{os.devnull}").ask(REQUEST)

@@ -19,7 +19,7 @@ from graph.context import RunContext
 from graph.presets import resolve
 from nodes.models.asking import ask_paid
 from nodes.models.chat import ChatRequest
-from nodes.models.factory import make_chat
+from nodes.models.factory import Chats
 from nodes.models.question import ManualQuestion
 from nodes.paid import PaidCalls
 
@@ -53,7 +53,7 @@ Small = CompiledStateGraph[State, None, State, State]
 
 def small_graph(home: Home, turns: int, troubles: list[int]) -> Small:
     """A graph whose one node asks a person `turns` times, and fails after the questions that `troubles` lists."""
-    chat = make_chat("manual")
+    chat = Chats().get("manual")
 
     async def node(state: State) -> State:
         calls = PaidCalls(home.ledger, home.blobs, "thread", 1, 2, 3)
@@ -128,7 +128,7 @@ async def test_what_the_interrupt_carries_and_what_is_recorded(home: Home) -> No
 
 
 async def test_several_are_pending_at_once(home: Home) -> None:
-    chat = make_chat("manual")
+    chat = Chats().get("manual")
 
     async def ask(state: Any) -> dict[str, Any]:
         calls = PaidCalls(home.ledger, home.blobs, "thread", 1, 1, state["sample"])

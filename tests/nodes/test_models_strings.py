@@ -6,7 +6,7 @@ from evaluators.errors import UsageError
 from nodes.models.chat import Usage
 from nodes.models.clients import Target, is_strict
 from nodes.models.command import ExecChat
-from nodes.models.factory import Chats, ScheduledChat, kinds, make_chat
+from nodes.models.factory import Chats, ScheduledChat, kinds
 from nodes.models.manual import ManualChat
 from nodes.models.options import ModelOptions
 from nodes.models.provider import ProviderChat
@@ -31,7 +31,7 @@ def test_schedules(spec: str, stages: tuple[Stage, ...]) -> None:
 
 
 def test_the_round_decides() -> None:
-    found = [model_at(SCHEDULE, round).partition(":")[0] for round in (0, 1, 150, 151, 10_000)]
+    found = [model_at(parse_schedule(SCHEDULE), round).partition(":")[0] for round in (0, 1, 150, 151, 10_000)]
     assert found == ["openai", "openai", "openai", "google_genai", "google_genai"]
     assert kinds(f"{SCHEDULE} until 200, manual") == ("openai", "google_genai", "manual")
 
@@ -53,17 +53,17 @@ def test_schedules_that_are_none(spec: str, says: str) -> None:
 
 
 def test_what_each_string_makes() -> None:
-    openai = make_chat("openai:gpt-5.2")
+    openai = Chats().get("openai:gpt-5.2")
     assert isinstance(openai, ProviderChat)
     assert openai.target == Target("openai", "gpt-5.2")
-    local = make_chat("openai:meta/llama@3@http://127.0.0.1:8000/v1")
+    local = Chats().get("openai:meta/llama@3@http://127.0.0.1:8000/v1")
     assert isinstance(local, ProviderChat)
     assert local.target == Target("openai", "meta/llama@3", "http://127.0.0.1:8000/v1")
-    assert isinstance(make_chat("manual"), ManualChat)
-    command = make_chat("exec:agent --print 'two words'")
+    assert isinstance(Chats().get("manual"), ManualChat)
+    command = Chats().get("exec:agent --print 'two words'")
     assert isinstance(command, ExecChat)
     assert command.arguments == ["agent", "--print", "two words"]
-    schedule = make_chat(SCHEDULE)
+    schedule = Chats().get(SCHEDULE)
     assert isinstance(schedule, ScheduledChat)
     assert schedule.at(150) is not schedule.at(151)
 
@@ -107,7 +107,7 @@ def test_limits_of_requests_are_shared_by_all_who_ask_a_model() -> None:
 )
 def test_strings_that_make_nothing(spec: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
-        make_chat(spec)
+        Chats().get(spec)
     assert "secret@" not in str(caught.value)
 
 

@@ -90,11 +90,6 @@ def test_ambiguous_text_is_refused_with_its_count() -> None:
         edited_program(block("    x();", "z();"), base, "f.cpp")
 
 
-def test_refusals_are_told_apart() -> None:
-    with pytest.raises(ReplyError, match="the model refused"):
-        edited_program("I will not", BASE, "f.cpp", "refusal")
-
-
 def test_a_reply_with_blocks_is_told_from_one_with_a_whole_program() -> None:
     assert holds_edits(f"Text\n{F}cpp\n{block('a', 'b')}{F}")
     assert not holds_edits(f"{F}cpp\n{MAIN}{F}\nno SEARCH here, only <<< marks")

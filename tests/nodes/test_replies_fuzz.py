@@ -9,24 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.errors import ReplyError
-from evaluators.objective import Record
 from evaluators.task import Contract
 from nodes.replies.edits import edited_program
-from nodes.replies.json_reply import find_json, read_json
+from nodes.replies.json_reply import find_json
 from nodes.replies.program import read_program
 
 CONTRACT = Contract(entry_point="f", binding="plain_c")
 BASE = {"f.cpp": "int a;\nvoid f() {\n}\n"}
 
 
-class Reply(Record):
-    reason: str
-    edits: tuple[dict[str, Any], ...] = ()
-
-
 READERS: tuple[Callable[[str], object], ...] = (
     find_json,
-    lambda text: read_json(text, Reply),
     lambda text: read_program(text, CONTRACT, "cpp"),
     lambda text: read_program(text, CONTRACT, "python", "length"),
     lambda text: edited_program(text, BASE, "f.cpp"),

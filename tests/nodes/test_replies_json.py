@@ -5,23 +5,12 @@ import json
 import pytest
 
 from evaluators.errors import ReplyError
-from evaluators.objective import Record
-from nodes.replies.json_reply import find_json, read_json
+from nodes.replies.json_reply import find_json
 
 FENCE = "```"
 
 
-class Edit(Record):
-    kind: str
-    node: str = ""
-
-
-class Reply(Record):
-    reason: str
-    edits: tuple[Edit, ...] = ()
-
-
-WANTED = Reply(reason="because", edits=(Edit(kind="prune", node="n2"),))
+WANTED = {"reason": "because", "edits": [{"kind": "prune", "node": "n2"}]}
 PLAIN = '{"reason": "because", "edits": [{"kind": "prune", "node": "n2"}]}'
 INDENTED = json.dumps(json.loads(PLAIN), indent=2)
 
@@ -40,7 +29,7 @@ INDENTED = json.dumps(json.loads(PLAIN), indent=2)
     ],
 )
 def test_prose_around_json(text: str) -> None:
-    assert read_json(text, Reply) == WANTED
+    assert find_json(text) == WANTED
 
 
 @pytest.mark.parametrize(
@@ -55,7 +44,7 @@ def test_prose_around_json(text: str) -> None:
     ],
 )
 def test_code_blocks(text: str) -> None:
-    assert read_json(text, Reply) == WANTED
+    assert find_json(text) == WANTED
 
 
 @pytest.mark.parametrize(
@@ -70,7 +59,7 @@ def test_code_blocks(text: str) -> None:
     ],
 )  # fmt: skip
 def test_fences_in_fences(text: str, reason: str) -> None:
-    assert read_json(text, Reply) == Reply(reason=reason)
+    assert find_json(text) == {"reason": reason}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +74,7 @@ def test_fences_in_fences(text: str, reason: str) -> None:
     ],
 )
 def test_trailing_commas_and_comments(text: str) -> None:
-    assert read_json(text, Reply) == WANTED
+    assert find_json(text) == WANTED
 
 
 def test_marks_of_comments_and_commas_within_strings_stay() -> None:
@@ -107,7 +96,7 @@ def test_marks_of_comments_and_commas_within_strings_stay() -> None:
 )
 def test_truncated(text: str, says: str) -> None:
     with pytest.raises(ReplyError, match=says):
-        read_json(text, Reply)
+        find_json(text)
 
 
 @pytest.mark.parametrize(
@@ -122,29 +111,18 @@ def test_truncated(text: str, says: str) -> None:
 )
 def test_refusals(text: str) -> None:
     with pytest.raises(ReplyError, match="holds no JSON object; it begins"):
-        read_json(text, Reply)
-
-
-def test_refusal_and_filter_as_the_provider_tells_them() -> None:
-    with pytest.raises(ReplyError, match="the model refused: 'I will not'"):
-        read_json("I will not", Reply, finish="refusal")
-    with pytest.raises(ReplyError, match="filter withheld"):
-        read_json(PLAIN, Reply, finish="filter")
+        find_json(text)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t\r\n", "\u00a0\u2003", "\ufeff \n"])
 def test_empty(text: str) -> None:
     with pytest.raises(ReplyError, match="the reply is empty"):
-        read_json(text, Reply)
+        find_json(text)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"reason": 5}', "reason: Input should be a valid string"),
-        ('{"edits": []}', "reason: Field required"),
-        ('{"reason": "a", "mood": "good"}', "mood: Extra inputs are not permitted"),
-        ('{"reason": "a", "edits": [{"node": "n1"}]}', "edits.0.kind: Field required"),
         ('{"reason": "a" "edits": []}', "line 1 is wrong: Expecting ',' delimiter"),
         ("{'reason': 'a'}", "holds no JSON object"),
         ('{"reason": NaN}', "NaN is no JSON number"),
@@ -158,16 +136,9 @@ def test_empty(text: str) -> None:
 )
 def test_what_is_wrong_is_told(text: str, says: str) -> None:
     with pytest.raises(ReplyError, match=says):
-        read_json(text, Reply)
+        find_json(text)
 
 
 def test_an_error_in_the_long_object_is_not_hidden_by_a_small_one_within() -> None:
     with pytest.raises(ReplyError, match="Expecting ',' delimiter"):
         find_json('{"reason": "a", "edits": [{"kind": "prune", "node": "n2"} {"kind": "prune", "node": "n3"}]}')
-
-
-def test_all_errors_are_told_up_to_a_bound() -> None:
-    edits = [{"kind": index} for index in range(30)]
-    with pytest.raises(ReplyError, match=r"edits\.0\.kind: .*edits\.9\.kind: .*; and 20 more$") as caught:
-        read_json(json.dumps({"reason": "a", "edits": edits}), Reply)
-    assert "\n" not in str(caught.value)

@@ -154,13 +154,6 @@ def test_refusals(text: str) -> None:
         cpp(text)
 
 
-def test_refusal_and_filter_as_the_provider_tells_them() -> None:
-    with pytest.raises(ReplyError, match=r"the model refused: 'No\.'"):
-        read_program("No.", CPP, "cpp", "refusal")
-    with pytest.raises(ReplyError, match="filter withheld the reply"):
-        read_program("", CPP, "cpp", "filter")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [

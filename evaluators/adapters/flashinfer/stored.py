@@ -69,19 +69,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_tensors(path: Path, tensors: dict[str, tuple[str, tuple[int, ...], bytes]]) -> None:
-    """Write name -> (type in the file, such as `I32`, shape, bytes) as a safetensors file."""
-    header: dict[str, Any] = {}
-    offset = 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + len(data)]}
-        offset += len(data)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
-
-
 def _entry(entry: Any, data_start: int) -> StoredTensor | None:
     """Return a header's entry, None when it contradicts itself."""
     if not isinstance(entry, dict) or entry.get("dtype") not in TYPES:
