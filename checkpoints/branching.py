@@ -6,7 +6,7 @@ from checkpoints.database import Database
 from checkpoints.rounds import Point, boundaries, find_point, read_marks, unpacked
 from checkpoints.sql import Connection
 from checkpoints.steering import copy_requests
-from checkpoints.threads import MEMBER, Thread, add_event, create_thread, find_thread
+from checkpoints.threads import MEMBER, Lineage, Thread, add_event, add_lineage, create_thread, find_thread
 from evaluators.objective import Record
 
 _PAID_WITHIN = {
@@ -86,10 +86,7 @@ def _branch(connection: Connection, origin: Origin, fork: Fork) -> Thread:
     # What waits at the origin's latest checkpoint waits at the branch as well.
     copy_requests(connection, source.uuid, thread.uuid, None if origin.point.latest else _steered(connection, origin))
     round_ = origin.point.round
-    connection.execute(
-        "INSERT INTO lineage (child, parent, checkpoint, round) VALUES (?, ?, ?, ?)",
-        (thread.uuid, source.uuid, mark.checkpoint, round_),
-    )
+    add_lineage(connection, Lineage(child=thread.uuid, parent=source.uuid, checkpoint=mark.checkpoint, round=round_))
     made = {"parent": source.name, "checkpoint": mark.checkpoint, "round": round_, "options": fork.options}
     add_event(connection, thread.uuid, "branch", made)
     if fork.member is not None:

@@ -120,19 +120,6 @@ def read_lineages(home: Place) -> dict[str, Lineage]:
         return {row[0]: Lineage(child=row[0], parent=row[1], checkpoint=row[2], round=row[3]) for row in rows}
 
 
-def read_checkpoints(home: Place, name: str) -> Iterator[Snapshot]:
-    """Yield the thread at each of its checkpoints, the latest first.
-
-    `next` then names every node that ran after the checkpoint, done or not: `next == ("select_action",)` is where a
-    round begins. Arguments and errors are those of `read_state`.
-    """
-    with _reading(home) as connection:
-        thread = find_thread(connection, name)
-        if connection.tables.exist(connection):
-            for saved in connection.tables.newest_first(connection, thread.uuid):
-                yield _snapshot(connection, thread, saved, past=True)
-
-
 def read_rounds(home: Place, name: str) -> Iterator[dict[str, Any]]:
     """Yield the thread's state at the end of each round, the oldest first, and its latest one.
 

@@ -46,11 +46,6 @@ class PostgresTables:
             row = connection.execute(f"{_SAVED} AND saved.checkpoint_id = ?", (uuid, name)).fetchone()
         return None if row is None else _saved(row)
 
-    def newest_first(self, connection: Connection, uuid: str) -> Iterator[Saved]:
-        """See `Tables`."""
-        for row in connection.execute(f"{_SAVED} ORDER BY saved.checkpoint_id DESC", (uuid,)):
-            yield _saved(row)
-
     def writes(self, connection: Connection, uuid: str, name: str) -> list[Write]:
         """See `Tables`."""
         sql = (

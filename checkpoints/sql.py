@@ -115,10 +115,6 @@ class Tables(Protocol):
         """Return a checkpoint of the thread, without `name` the latest; None when there is none."""
         ...
 
-    def newest_first(self, connection: Connection, uuid: str) -> Iterator[Saved]:
-        """Yield every checkpoint of the thread."""
-        ...
-
     def writes(self, connection: Connection, uuid: str, name: str) -> list[Write]:
         """Return what the tasks after a checkpoint have brought so far, by task and in order."""
         ...

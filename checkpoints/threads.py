@@ -162,21 +162,6 @@ class Threads:
         """Return the thread's events, oldest first."""
         return await self._database.run(partial(read_events, uuid=uuid), alone=False)
 
-    async def add_lineage(self, lineage: Lineage) -> None:
-        """Record where a thread branched off.
-
-        Raises:
-            StoreError: its origin is recorded already.
-        """
-
-        def work(connection: Connection) -> None:
-            connection.execute(
-                "INSERT INTO lineage (child, parent, checkpoint, round) VALUES (?, ?, ?, ?)",
-                (lineage.child, lineage.parent, lineage.checkpoint, lineage.round),
-            )
-
-        await self._database.run(work)
-
     async def ancestors(self, uuid: str) -> list[Lineage]:
         """Return where the thread branched off, where its parent did, and so on."""
         return await self._database.run(partial(read_ancestors, uuid=uuid), alone=False)
@@ -217,6 +202,14 @@ def read_events(connection: Connection, uuid: str) -> list[Event]:
     """Return the thread's events, oldest first."""
     rows = connection.execute("SELECT seq, kind, data, at FROM events WHERE thread = ? ORDER BY seq", (uuid,))
     return [Event(seq=seq, kind=kind, data=json.loads(data), at=at) for seq, kind, data, at in rows]
+
+
+def add_lineage(connection: Connection, lineage: Lineage) -> None:
+    """Record where a thread branched off, which happens once."""
+    connection.execute(
+        "INSERT INTO lineage (child, parent, checkpoint, round) VALUES (?, ?, ?, ?)",
+        (lineage.child, lineage.parent, lineage.checkpoint, lineage.round),
+    )
 
 
 def read_ancestors(connection: Connection, uuid: str) -> list[Lineage]:

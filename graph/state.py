@@ -120,7 +120,6 @@ class SearchState(Opening):
     """Set from outside to end the search at the next boundary; empty otherwise."""
     steered: int
     """Up to which of people's requests (checkpoints/steering.py, counted from 1) the plan has been brought."""
-    lineage: dict[str, Any] | None
 
 
 class Sample(TypedDict):

@@ -73,11 +73,15 @@ async def ask_until_usable(
     Raises:
         UsageError, ModelFailure, StoreError: as `ask_paid`. An unusable reply raises nothing.
     """
+
+    def read_given(reply: ChatReply, left: int) -> T | Refusal:
+        return _withheld(reply) or read(reply, left)
+
     refusals: list[Refusal] = []
     for turn in range(corrections + 1):
         left = corrections - turn
         reply = await ask_paid(chat, calls, request, turn)
-        found = await asyncio.to_thread(_read, read, reply, left)
+        found = await asyncio.to_thread(read_given, reply, left)
         if not isinstance(found, Refusal):
             return Asked(found, tuple(refusals))
         refusals.append(_told(found, reply))
@@ -86,19 +90,19 @@ async def ask_until_usable(
             stopped = await refused_by_budget(calls, request, turn + 1)
             if stopped:
                 # The last reply may do: readers ask less of one after which nothing comes.
-                last = await asyncio.to_thread(_read, read, reply, 0)
+                last = await asyncio.to_thread(read_given, reply, 0)
                 return Asked(None if isinstance(last, Refusal) else last, tuple(refusals), stopped)
     return Asked(None, tuple(refusals))
 
 
-def _read(read: Callable[[ChatReply, int], T | Refusal], reply: ChatReply, left: int) -> T | Refusal:
+def _withheld(reply: ChatReply) -> Refusal | None:
     match reply.finish:
         case "refusal":
             return Refusal((f"the model refused to answer: {excerpt(reply.text)}",))
         case "filter":
             return Refusal(("the provider's filter withheld the reply",))
         case _:
-            return read(reply, left)
+            return None
 
 
 def _told(refusal: Refusal, reply: ChatReply) -> Refusal:

@@ -70,7 +70,6 @@ async def initialize(services: Services, state: Opening, thread: str, tell: Tell
         "stop": stop,
         "stop_request": "",
         "steered": 0,
-        "lineage": None,
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.history import read_checkpoints, read_record, read_snapshot
+from checkpoints.history import read_record, read_snapshot
 from checkpoints.ledger import Entry
 from checkpoints.rounds import Mark, boundaries, find_point
 from checkpoints.threads import Thread
@@ -14,6 +14,7 @@ from evaluators.errors import UsageError
 from graph import runs
 from graph.branches import make_branch
 from tests.end_to_end.searching import Search, Searched
+from tests.snapshots import snapshots
 
 THIRTY: dict[str, Any] = {"width": 2, "samples": 1, "stagnation": 2, "max_evaluations": 54, "seed": 3}
 COMPARED = ("tree", "attempts", "edits", "incumbent", "baseline", "round", "cycles", "next_cycle", "stop")
@@ -57,7 +58,7 @@ async def test_every_checkpoint_is_a_place_to_branch_from(search: Search) -> Non
     original = await search(preset="default", **{**THIRTY, "max_evaluations": 12})
     home, name = original.means.home.folder, original.ended.thread.name
     nodes = set()
-    for snapshot in list(read_checkpoints(home, name))[:-1]:
+    for snapshot in snapshots(home, name)[:-1]:
         made = await make_branch(home, name, str(snapshot.checkpoint), {}, None)
         assert read_snapshot(home, made.thread.uuid).values == snapshot.values
         known = len(paid(home, made.thread.uuid))

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from checkpoints.history import read_checkpoints, read_snapshot
+from checkpoints.history import read_snapshot
 from evaluators.errors import UsageError
 from graph import runs
 from graph.branches import make_branch
 from graph.state import SCHEMA_VERSION
 from tests.end_to_end.searching import Search, Searched
+from tests.snapshots import snapshots
 
 OPTIONS: dict[str, Any] = {"width": 2, "stagnation": 2, "max_evaluations": 8, "seed": 3}
 
@@ -34,7 +35,7 @@ async def test_a_state_of_version_1_goes_on_from_every_node(search: Search) -> N
     original = await search(preset="default", **OPTIONS)
     home = original.means.home.folder
     seen: set[str] = set()
-    for snapshot in read_checkpoints(home, original.ended.thread.name):
+    for snapshot in snapshots(home, original.ended.thread.name):
         node = snapshot.next[0] if snapshot.next else "end"
         if node in seen or "schema_version" not in snapshot.values:
             continue

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from checkpoints.history import read_checkpoints, read_snapshot
+from checkpoints.history import read_snapshot
 from checkpoints.pruning import every_thread, prune
 from graph import runs
 from graph.branches import make_branch
@@ -13,6 +13,7 @@ from graph.cli.loading import load_material, load_run
 from graph.report.chronicle import chronicle
 from tests.end_to_end.searching import Search
 from tests.end_to_end.test_branches import outcome
+from tests.snapshots import snapshots
 
 OPTIONS: dict[str, Any] = {"width": 2, "stagnation": 2, "max_evaluations": 16, "seed": 3}
 
@@ -33,7 +34,7 @@ async def test_every_round_is_kept_and_nothing_is_missed(search: Search) -> None
     assert pruned.blobs > 0
     assert not pruned.busy
     assert orphan not in blobs(home)
-    kept = list(read_checkpoints(home, name))
+    kept = snapshots(home, name)
     assert len(kept) <= rounds + 2
     assert {at: read_snapshot(home, name, str(at)).values for at in before} == {
         at: s.values for at, s in before.items()
@@ -59,7 +60,7 @@ async def test_a_half_done_round_stays_whole(search: Search) -> None:
     script["cycles"] = [[1.1, 1.2, 1.3, 1.4, 1.5, 1.6]]
     original = await search(script, stagnation=9, max_evaluations=6)
     home, name = original.means.home.folder, original.ended.thread.name
-    middle = next(s for s in read_checkpoints(home, name) if s.next == ("evaluate",) and s.values["round"] == 3)
+    middle = next(s for s in snapshots(home, name) if s.next == ("evaluate",) and s.values["round"] == 3)
     made = await make_branch(home, name, str(middle.checkpoint), {}, "middle")
     await asyncio.to_thread(prune, home, every_thread, 0.0)
     assert read_snapshot(home, "middle").next == ("evaluate",)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.history import read_checkpoints, read_lineages, read_record, read_snapshot
+from checkpoints.history import read_lineages, read_record, read_snapshot
 from checkpoints.logs import read
 from evaluators.errors import UsageError
 from graph.experiments.curves import Budget
@@ -17,6 +17,7 @@ from graph.experiments.loading import load_experiment
 from graph.experiments.plan import jobs
 from nodes.services import Services
 from tests.experiments.conftest import SCRIPTED, Experiment
+from tests.snapshots import snapshots
 
 TWO = f'seeds = 2\nat_a_time = 2\n{SCRIPTED}\n[matrix]\npolicy = ["priority", "puct"]\n'
 MATCHED = '[matched]\nrun = "source-all-s0"\nevaluations = 4\n'
@@ -166,7 +167,7 @@ async def test_planners_are_given_the_plan_of_one_cycle(
     """From a checkpoint at which the plan comes next, each planner revises the same tree after the same cycle."""
     await experiment(f'name = "source"\n{SCRIPTED}'.replace("= 6", "= 30"))
     source = "source-all-s0"
-    places = [item for item in read_checkpoints(means.home.folder, source) if item.next == ("update_world_model",)]
+    places = [item for item in snapshots(means.home.folder, source) if item.next == ("update_world_model",)]
     state = places[len(places) // 2]
     (tmp_path / "silent.json").write_text('{"proposals": []}')
     planners = f'planner = ["scripted", "script:{tmp_path}/silent.json"]'
