@@ -24,8 +24,8 @@ from checkpoints.history import read_snapshot
 from checkpoints.place import Place, find_place
 from checkpoints.pruning import every_thread, prune
 from graph.branches import make_branch
-from graph.cli.loading import load_all, load_material, load_run
 from graph.report.chronicle import chronicle, chronicle_lines
+from graph.report.loading import load_all, load_material, load_run
 from graph.report.summary import summary
 from graph.report.tree import tree_rows
 

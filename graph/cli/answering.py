@@ -1,6 +1,5 @@
 """`answer`: the questions of a run that people answer, and their replies."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graph.cli.codes import DONE
+from graph.cli.files import read_text
 from graph.cli.options import AsJson, Debug, HomeFolder, RecordFile, ThreadName
 from graph.cli.screen import Screen
 
@@ -149,7 +149,7 @@ def _from_folder(screen: Screen, folder: Path, questions: Sequence["Pending"]) -
     found: dict[str, str] = {}
     for item in questions:
         path = folder / f"{item.id}{REPLY}"
-        text = _read(path) if path.exists() else None
+        text = read_text(path) if path.exists() else None
         if text is not None and not text.strip():
             screen.say(f"{path} is empty: {item.id} goes on waiting")
         elif text is not None:
@@ -168,16 +168,4 @@ def _from_file(file: Path, name: str | None, questions: Sequence["Pending"]) -> 
     if len(fitting) != 1:
         known = f"{len(ids)} wait: {', '.join(ids)}"
         raise UsageError(f"name the question with --id; {known}" if name is None else f"--id {name}: {known}")
-    return {fitting[0].interrupt: _read(file)}
-
-
-def _read(file: Path) -> str:
-    from evaluators.errors import UsageError
-
-    try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return data.decode()
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: is not a text in UTF-8") from error
+    return {fitting[0].interrupt: read_text(file)}

@@ -10,6 +10,7 @@ import typer
 
 from checkpoints.place import Place
 from graph.cli.codes import DONE, FAILED
+from graph.cli.files import read_text
 from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
 
@@ -168,12 +169,7 @@ def load_program(task: "Task", file: Path, language: "Language | None") -> "Solu
     from evaluators.errors import UsageError
     from evaluators.task import contract_solution
 
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: is not a text in UTF-8") from error
+    text = read_text(file)
     record = _record(file, text) if file.suffix == ".json" else None
     name = record.language if record is not None else language or _language(task, file)
     contract = task.contracts.get(name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from graph.cli.codes import DONE
+from graph.cli.files import write_text
 from graph.cli.options import AsJson, Debug, HomeFolder, ThreadName
 from graph.cli.screen import Screen
 
@@ -38,7 +39,7 @@ def export(
 ) -> int:
     """Write the best program and the evidence for it."""
     from evaluators.errors import KsearchError
-    from graph.cli.loading import load_run, load_solution
+    from graph.report.loading import load_run, load_solution
 
     screen = Screen(json)
     run = load_run(home, thread)
@@ -61,7 +62,7 @@ def export(
     if to is None:
         screen.data(value)
     else:
-        _write(to, json_text.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        write_text(to, json_text.dumps(value, indent=2, ensure_ascii=False) + "\n")
         screen.say(f"wrote {to}")
     return DONE
 
@@ -112,14 +113,5 @@ def _write_folder(folder: Path, run: "Run", solution: "Solution") -> list[str]:
         files[f"{name}.json"] = json_text.dumps(everything[name], indent=2, ensure_ascii=False) + "\n"
     files["README.md"] = readme(run, solution)
     for name, text in files.items():
-        _write(folder / name, text)
+        write_text(folder / name, text)
     return list(files)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file and the folders it needs. Raises StoreError."""
-    from checkpoints.faults import storage_errors
-
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="surrogatepass")

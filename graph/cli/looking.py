@@ -23,8 +23,8 @@ def list_runs(
     debug: Debug = False,
 ) -> int:
     """List the runs, the one worked on last first."""
-    from graph.cli.loading import load_all
     from graph.report.listing import by_descent, listing, listing_lines
+    from graph.report.loading import load_all
 
     screen = Screen(json)
     runs = [listing(snapshot, config, lineage) for snapshot, config, lineage in load_all(home)]
@@ -42,7 +42,7 @@ def show(
     thread: ThreadName = "latest", at: At = "now", json: AsJson = False, home: HomeFolder = None, debug: Debug = False
 ) -> int:
     """Show how a run stands, or stood at an earlier round, and what it found."""
-    from graph.cli.loading import load_run
+    from graph.report.loading import load_run
     from graph.report.summary import summary, summary_lines
 
     screen = Screen(json)
@@ -62,7 +62,7 @@ def tree(
 
     One line per intent: status, priority V, figure, gain over its parent, title, reason. A star marks the best.
     """
-    from graph.cli.loading import load_run
+    from graph.report.loading import load_run
     from graph.report.tree import tree_json, tree_rows
 
     screen = Screen(json)

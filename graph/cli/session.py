@@ -18,7 +18,6 @@ from graph.cli.bundled import bundled_facts, bundled_lines
 from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
 from graph.cli.display import Display, LiveDisplay, PlainDisplay
 from graph.cli.keeping import prune_when_large
-from graph.cli.loading import load_run
 from graph.cli.recording import check_record
 from graph.cli.run_log import RunLog
 from graph.cli.screen import Screen
@@ -27,6 +26,7 @@ from graph.draining import Listen
 from graph.presets import changed
 from graph.report.causes import Machine, causes, shortfall
 from graph.report.ending import ended_lines, still_stopped, went_wrong
+from graph.report.loading import load_run
 from graph.report.progress import Progress
 from graph.report.questions import count_text
 from graph.report.summary import Run, best, summary

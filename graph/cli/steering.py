@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 
 from checkpoints.place import Place
 from graph.cli.codes import DONE, PAUSED
+from graph.cli.files import read_text, write_text
 from graph.cli.options import AsJson, Debug, HomeFolder, SetOption, ThreadName
 from graph.cli.screen import Screen
 
@@ -73,7 +75,8 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None, typer.Option("--write", help="Write the plan as text, and end; - for stdout.", metavar="FILE")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--from", help="Take the plan from a text that --write wrote.", metavar="FILE")
+        Path | None,
+        typer.Option("--from", help="Take the plan from what --write wrote; - for stdin.", metavar="FILE"),
     ] = None,
     json: AsJson = False,
     home: HomeFolder = None,
@@ -83,9 +86,9 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     Without flags the plan opens in $EDITOR. Edits are checked now, and made when the search looks at its plan again.
     """
-    from graph.cli.loading import load_run
     from graph.config_file import parse_options
     from graph.plan_text import plan_text
+    from graph.report.loading import load_run
 
     screen, run = Screen(json), load_run(home, thread)
     if write is not None:
@@ -93,7 +96,7 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
         if str(write) == "-":
             sys.stdout.write(text)
         else:
-            _write(write, text)
+            write_text(write, text)
         return DONE
     changes = parse_options(options)
     said = {
@@ -110,7 +113,8 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
         batch: EditBatch | None = _read(file, run)
     elif flags or fields:
         program = None if attach is None else _program(home, run, attach)
-        place = _Place(insert, under, update, reopen, to, program, parse_options(knob))
+        settings = {name: str(value) for name, value in parse_options(knob).items()}
+        place = _Place(insert, under, update, reopen, to, program, settings)
         edits = [*_one(place, fields, reason), *_many(prune, pin, unpin, reason)]
         batch = _batch(edits, reason)
     else:
@@ -120,22 +124,21 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
     return _ask(screen, home, run, batch, changes)
 
 
+@dataclass(frozen=True)
 class _Place:
     """What one insert, update, re-opening or attachment is about."""
 
-    def __init__(
-        self,
-        insert: str | None,
-        under: str,
-        update: str | None,
-        reopen: str | None,
-        to: str | None,
-        program: str | None,
-        settings: dict[str, Any],
-    ) -> None:
-        self.insert, self.under, self.update, self.reopen = insert, under, update, reopen
-        self.to, self.program = to, program
-        self.settings = {name: str(value) for name, value in settings.items()}
+    insert: str | None
+    """Title of the new intent."""
+    under: str
+    update: str | None
+    reopen: str | None
+    to: str | None
+    """The open node that the program is attached to."""
+    program: str | None
+    """Blob of the attached program."""
+    settings: dict[str, str]
+    """Knob values of the new intent."""
 
 
 def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
@@ -200,24 +203,9 @@ def _program(home: Place | str | None, run: "Run", file: Path) -> str:
 
 
 def _read(file: Path, run: "Run") -> "EditBatch":
-    from evaluators.errors import UsageError
     from graph.plan_text import read_plan
 
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: is not a text in UTF-8") from error
-    return read_plan(text, run.model)
-
-
-def _write(file: Path, text: str) -> None:
-    from checkpoints.faults import storage_errors
-
-    with storage_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+    return read_plan(read_text(file), run.model)
 
 
 def _in_editor(screen: Screen, run: "Run") -> "EditBatch":
@@ -234,7 +222,7 @@ def _in_editor(screen: Screen, run: "Run") -> "EditBatch":
     handle, name = tempfile.mkstemp(prefix=f"{run.name}-plan-", suffix=".toml")
     os.close(handle)
     file = Path(name)
-    _write(file, plan_text(run.model, run.name))
+    write_text(file, plan_text(run.model, run.name))
     if subprocess.run([*shlex.split(editor), name], check=False).returncode:
         raise UsageError(f"{editor} failed and nothing is changed; the plan's text is {file}")
     try:
@@ -289,8 +277,8 @@ def revert(
 ) -> int:
     """Undo one edit batch by a new one, as far as the plan has not been worked on there since."""
     from evaluators.errors import UsageError
-    from graph.cli.loading import load_material
     from graph.edits import EditBatch
+    from graph.report.loading import load_material
     from graph.reverting import undo
 
     screen = Screen(json)

@@ -19,8 +19,8 @@ def log(
     debug: Debug = False,
 ) -> int:
     """Tell what happened: every edit of the plan with its reason and evidence, every attempt with what it cost."""
-    from graph.cli.loading import load_material
     from graph.report.chronicle import chronicle, chronicle_lines
+    from graph.report.loading import load_material
 
     screen = Screen(json)
     run, material = load_material(home, thread, at)
@@ -43,7 +43,7 @@ def diff(
     debug: Debug = False,
 ) -> int:
     """Tell where two runs part, what each found, and how their plans and best programs differ."""
-    from graph.cli.loading import load_material, load_solution
+    from graph.report.loading import load_material, load_solution
     from graph.report.parting import Side, parting, parting_lines
 
     screen = Screen(json)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evaluators.solution import Language
 
 BUSY = 0.8
-"""A machine counts as busy above this load per core: offline.md's two-thread timings went wrong from one busy core."""
+"""A machine counts as busy above this load per core: timings of two threads went wrong from one busy core."""
 
 
 @dataclass(frozen=True)

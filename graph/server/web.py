@@ -18,8 +18,8 @@ from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from evaluators.errors import StoreError, UsageError
-from graph.cli.loading import load_all, load_run, load_solution
 from graph.report.listing import by_descent, listing
+from graph.report.loading import load_all, load_run, load_solution
 from graph.report.summary import summary_lines
 from graph.server.drawing import draw
 from graph.server.sharing import share

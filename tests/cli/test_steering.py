@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import Call, call, insert
+from tests.cli.conftest import Call, call, command, environment, insert
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -73,6 +73,11 @@ def test_the_plan_is_edited_as_text(finished: Path) -> None:
     (finished / "plan.toml").write_text(text.replace('title = "By hand"', 'title = "By head"'))
     assert call(finished, "edit", "--from", "plan.toml").out.startswith("updates n5, title By head")
     assert call(finished, "edit", "--from", "plan.toml").out == "nothing is changed\n"
+    text = call(finished, "edit", "--write", "-").out.replace('title = "By head"', 'title = "By pipe"')
+    piped = subprocess.run(
+        command("edit", "--from", "-"), cwd=finished, env=environment(), input=text, capture_output=True, text=True
+    )
+    assert piped.stdout.startswith("updates n5, title By pipe"), piped.stderr
 
 
 def test_what_cannot_be_edited_is_told(finished: Path) -> None:

@@ -9,8 +9,8 @@ from checkpoints.history import read_snapshot
 from checkpoints.pruning import every_thread, prune
 from graph import runs
 from graph.branches import make_branch
-from graph.cli.loading import load_material, load_run
 from graph.report.chronicle import chronicle
+from graph.report.loading import load_material, load_run
 from tests.end_to_end.searching import Search
 from tests.end_to_end.test_branches import outcome
 from tests.snapshots import snapshots

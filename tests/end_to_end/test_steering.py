@@ -11,9 +11,9 @@ from evaluators.errors import UsageError
 from evaluators.solution import Solution
 from graph import runs, steering
 from graph.branches import make_branch
-from graph.cli.loading import load_run
 from graph.edits import Edit, EditBatch, Insert, Pin, Prune, Reopen, Update
 from graph.presets import changed
+from graph.report.loading import load_run
 from graph.steering import Change, ask, keep_program
 from graph.world_model import Intent
 from tests.end_to_end.searching import Search, Searched, intent

@@ -6,9 +6,9 @@ from pathlib import Path
 from langgraph_sdk.client import LangGraphClient
 
 from checkpoints.history import read_snapshot
-from graph.cli.loading import load_run
 from graph.config import SearchConfig
 from graph.presets import PRESETS, resolve
+from graph.report.loading import load_run
 from graph.server.assistants import Assistant, assistants
 from graph.server.sharing import offer
 from prompts.library import variants

@@ -11,8 +11,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from checkpoints.history import read_record, read_snapshot, read_states
 from checkpoints.place import Place
-from graph.cli.loading import load_run
 from graph.presets import changed
+from graph.report.loading import load_run
 from graph.steering import Change, ask, pause
 
 SCRIPTED = dict.fromkeys(("planner", "coder", "evaluator"), "scripted")

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from graph.cli.loading import load_run
 from graph.edits import EditBatch, Insert
+from graph.report.loading import load_run
 from graph.server.drawing import draw
 from graph.steering import Change, ask
 from graph.world_model import Intent

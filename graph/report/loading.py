@@ -1,4 +1,4 @@
-"""Reading runs from disk without LangGraph: what `show`, `list`, `tree` and `export` work with."""
+"""Reading runs from disk without LangGraph, for the commands that look at runs and the pages of the server."""
 
 from functools import reduce
 
