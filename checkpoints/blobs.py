@@ -18,11 +18,18 @@ LEVEL = 1
 """zlib level: the higher ones take several times as long and save a few percent of program text."""
 
 
+def blob_name(digest: str) -> str:
+    """Return where a blob lies in its store: `ab/cdef...`. Raises StoreError when `digest` cannot be one."""
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise StoreError(f"{digest!r} names no blob: a digest has 64 hex digits")
+    return f"{digest[:2]}/{digest[2:]}"
+
+
 class BlobError(StoreError):
     """A blob that is needed is missing or damaged."""
 
     def __init__(self, home: Place, folder: Path | str, digest: str, state: str) -> None:
-        file = f"{digest[:2]}/{digest[2:]}"
+        file = blob_name(digest)
         super().__init__(f"blob {digest} is {state} in {folder}: restore {file} from a copy of the folder, then go on")
         self.home = home
         self.digest = digest
@@ -57,23 +64,6 @@ class BlobStore(Protocol):
         """
         ...
 
-    def put_json(self, value: Any) -> str:
-        """Store the canonical JSON of `value` and return its digest.
-
-        Raises:
-            StoreError: as `put`.
-            TypeError, ValueError: `value` is no JSON.
-        """
-        ...
-
-    def get_json(self, digest: str) -> Any:
-        """Return the JSON value stored under `digest`.
-
-        Raises:
-            StoreError: as `get`, or the bytes are no JSON.
-        """
-        ...
-
     def sync(self) -> None:
         """Make everything stored so far survive a power failure, if the store promises that.
 
@@ -94,8 +84,28 @@ class BlobStore(Protocol):
         """Remove a blob."""
         ...
 
+    def put_json(self, value: Any) -> str:
+        """Store the canonical JSON of `value` and return its digest.
 
-class BlobFolder:
+        Raises:
+            StoreError: as `put`.
+            TypeError, ValueError: `value` is no JSON.
+        """
+        return self.put(canonical_json(value))
+
+    def get_json(self, digest: str) -> Any:
+        """Return the JSON value stored under `digest`.
+
+        Raises:
+            StoreError: as `get`, or the bytes are no JSON.
+        """
+        try:
+            return json.loads(self.get(digest))
+        except ValueError as error:
+            raise StoreError(f"blob {digest} holds no JSON: another kind of content was meant") from error
+
+
+class BlobFolder(BlobStore):
     """Blobs as compressed files `ab/cdef...` below a folder that many processes may share."""
 
     def __init__(self, folder: Path, *, power_safe: bool = False, home: Place | None = None) -> None:
@@ -130,19 +140,6 @@ class BlobFolder:
         if data is None:
             raise BlobError(self._home, self.folder, digest, state)
         return data
-
-    def put_json(self, value: Any) -> str:
-        """See `BlobStore.put_json`."""
-        return self.put(canonical_json(value))
-
-    def get_json(self, digest: str) -> Any:
-        """See `BlobStore.get_json`."""
-        try:
-            return json.loads(self.get(digest))
-        except ValueError as error:
-            raise StoreError(
-                f"blob {digest} in {self.folder} holds no JSON: another kind of content was meant"
-            ) from error
 
     def sync(self) -> None:
         """See `BlobStore.sync`. One pass over the files written since the last one; nothing unless power-safe."""
@@ -181,9 +178,7 @@ class BlobFolder:
             self._file(digest).unlink()
 
     def _file(self, digest: str) -> Path:
-        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-            raise StoreError(f"{digest!r} names no blob: a digest has 64 hex digits")
-        return self.folder / digest[:2] / digest[2:]
+        return self.folder / blob_name(digest)
 
     def _write(self, file: Path, packed: bytes) -> None:
         partial = self.folder / "partial" / f"{os.getpid()}-{secrets.token_hex(8)}"

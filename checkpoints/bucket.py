@@ -1,6 +1,5 @@
 """Blobs in any storage that fsspec reaches: object stores, remote file systems. Needs that storage's fsspec package."""
 
-import json
 import time
 import zlib
 from collections.abc import Iterator
@@ -10,13 +9,13 @@ from typing import Any
 
 import fsspec
 
-from checkpoints.blobs import LEVEL, BlobError, Stored, unpacked_blob
+from checkpoints.blobs import LEVEL, BlobError, BlobStore, Stored, blob_name, unpacked_blob
 from checkpoints.place import Place
-from evaluators.digest import canonical_json, digest_bytes
+from evaluators.digest import digest_bytes
 from evaluators.errors import StoreError, UsageError
 
 
-class BlobBucket:
+class BlobBucket(BlobStore):
     """See `checkpoints.blobs.BlobStore`. Compressed objects `ab/cdef...` below a URL that many processes may share.
 
     Every put writes, which renews the object's time, so that a prune under way sees that it is needed again.
@@ -46,17 +45,6 @@ class BlobBucket:
         if data is None:
             raise BlobError(self._home, self.url, digest, "missing" if packed is None else "damaged")
         return data
-
-    def put_json(self, value: Any) -> str:
-        """See `BlobStore.put_json`."""
-        return self.put(canonical_json(value))
-
-    def get_json(self, digest: str) -> Any:
-        """See `BlobStore.get_json`."""
-        try:
-            return json.loads(self.get(digest))
-        except ValueError as error:
-            raise StoreError(f"blob {digest} in {self.url} holds no JSON: another kind of content was meant") from error
 
     def sync(self) -> None:
         """See `BlobStore.sync`. An object store keeps what it has accepted."""
@@ -92,9 +80,7 @@ class BlobBucket:
             return data
 
     def _path(self, digest: str) -> str:
-        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-            raise StoreError(f"{digest!r} names no blob: a digest has 64 hex digits")
-        return f"{self._root}/{digest[:2]}/{digest[2:]}"
+        return f"{self._root}/{blob_name(digest)}"
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """What an evaluator says of a program: one status, and figures only where they were measured."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +13,8 @@ Effort = Literal["check", "search", "certify"]
 """`check`: correctness only. `search`: correctness and time on the search split, provisional. `certify`: fresh
 processes, new seeds, shuffled order, held-out correctness, hygiene, floors, interleaved with the rival."""
 Tier = Literal["none", "built", "checked", "timed", "certified"]
+TIER_OF: Mapping[Effort, Tier] = {"check": "checked", "search": "timed", "certify": "certified"}
+"""Effort -> how far a program comes that passes."""
 
 
 class Measurement(Record):

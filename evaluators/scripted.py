@@ -19,7 +19,17 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from evaluators.errors import InfrastructureError, TaskError, UsageError
-from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Measurement, Pair, Tier, WorkloadResult
+from evaluators.evaluation import (
+    TIER_OF,
+    Comparison,
+    Effort,
+    Environment,
+    Evaluation,
+    Measurement,
+    Pair,
+    Tier,
+    WorkloadResult,
+)
 from evaluators.knobs import declared_knobs
 from evaluators.landscape import Landscape, draw_normal
 from evaluators.objective import Goal, Value, gain
@@ -35,7 +45,6 @@ HALF_WIDTH = 0.005
 _MARKER = re.compile(r"^\W*scripted:\s*(?P<key>\w+)\s*=\s*(?P<value>.*?)\s*(\*/)?$", re.MULTILINE)
 _KEYS = {"objective", "status", "message", "rule", "held_out", "infrastructure"}
 _TIERS: dict[Status, Tier] = {Status.BUILD_ERROR: "none", Status.NOT_TIMED: "checked"}
-_TIER_OF: dict[Effort, Tier] = {"check": "checked", "search": "timed", "certify": "certified"}
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,7 @@ class ScriptedEvaluator:
         workloads = task.workloads if effort == "certify" else task.split("search")
         return Evaluation(
             status=Status.PASSED,
-            tier=_TIER_OF[effort],
+            tier=TIER_OF[effort],
             solution=solution.digest,
             task=task.digest,
             effort=effort,

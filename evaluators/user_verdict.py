@@ -13,7 +13,7 @@ from typing import Any
 from evaluators.adapters.gpumode.official import META
 from evaluators.adapters.own_evaluator import COMBINED, takes_text
 from evaluators.adapters.source_file import SourceFile
-from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair, Tier, WorkloadResult
+from evaluators.evaluation import TIER_OF, Comparison, Effort, Environment, Evaluation, Pair, WorkloadResult
 from evaluators.isolation import Answer, IsolatedFailure, Isolation
 from evaluators.objective import Objective, Value, gain
 from evaluators.protocols import USER_VERDICT
@@ -26,7 +26,6 @@ from evaluators.worker.status import Status
 NOTE = "user's own verdict: the task's evaluator said so, nothing was checked or timed by ksearch"
 RUNS: dict[Effort, int] = {"check": 1, "search": 1, "certify": 3}
 """How often the evaluator judges a program."""
-_TIERS: dict[Effort, Tier] = {"check": "checked", "search": "timed", "certify": "certified"}
 _EVALUATOR = "the_evaluator.py"
 _MODES: Mapping[Effort, str] = {"check": "test", "search": "benchmark", "certify": "leaderboard"}
 """Under GPU MODE's protocol: which of its modes stands for an effort."""
@@ -183,7 +182,7 @@ class UserVerdicts:
         value = figure(said.figures) if passed and effort != "check" else None
         return Evaluation(
             status=said.status,
-            tier=_TIERS[effort] if passed else "built",
+            tier=TIER_OF[effort] if passed else "built",
             solution=solution.digest,
             task=task.digest,
             effort=effort,

@@ -5,11 +5,8 @@ node that runs again finds it.
 """
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import Any
-
-from langgraph.types import interrupt
 
 from evaluators.digest import digest_json
 from graph.config import SearchConfig
@@ -17,7 +14,7 @@ from graph.edits import EditBatch, apply_batch
 from graph.wording import edit_words
 from graph.world_model import WorldModel
 from nodes.models.asking import ChatRecord
-from nodes.models.manual import MODEL
+from nodes.models.manual import MODEL, ask_person
 from nodes.paid import PaidCalls
 from nodes.planner import Proposal
 from nodes.review_question import ReviewQuestion, question_text, read_answer
@@ -92,7 +89,7 @@ async def _answer(calls: PaidCalls, question: ReviewQuestion) -> str:
                 text = ""
             earlier += await _said_by_people(calls, role, entry.result)
     if text is None:
-        text = _asked(question, earlier)
+        text = ask_person(question.model_dump(mode="json"), _ANSWER_SCHEMA, earlier)
     answered = text
 
     async def call() -> tuple[Any, dict[str, Any]]:
@@ -111,16 +108,3 @@ async def _said_by_people(calls: PaidCalls, role: str, result: str) -> list[str]
         return []
     reply = ChatRecord.model_validate(value).reply
     return [reply.text] if reply.model == MODEL else []
-
-
-def _asked(question: ReviewQuestion, earlier: list[str]) -> str:
-    """Interrupt, and pass over answers that belong to earlier questions of the node (see nodes/models/manual.py)."""
-    data = question.model_dump(mode="json")
-    known = list(earlier)
-    while True:
-        answer = interrupt(data, response_schema=_ANSWER_SCHEMA)
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=1)
-        text = text.encode("utf-8", "replace").decode()
-        if text not in known:
-            return text
-        known.remove(text)

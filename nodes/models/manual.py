@@ -25,11 +25,7 @@ class ManualChat:
         return self.answered(request, ())
 
     def answered(self, request: ChatRequest, earlier: Iterable[str]) -> ChatReply:
-        """Return the answer, passing over `earlier` ones: replies that this node has on record.
-
-        LangGraph hands a node, run again from its top, all answers it ever got, in their order. The node skips the
-        questions whose answers are in the ledger, so those answers come first here, and belong to others.
-        """
+        """Return the answer, passing over `earlier` ones: replies that this node has on record."""
         question = ManualQuestion(
             request=request.digest,
             role=request.role,
@@ -42,15 +38,30 @@ class ManualChat:
             turns=request.turns,
             reply_schema=request.reply_schema,
         ).model_dump(mode="json")
-        known = list(earlier)
-        text = _text(interrupt(question, response_schema=_ANSWER_SCHEMA))
-        while text in known:
-            known.remove(text)
-            text = _text(interrupt(question, response_schema=_ANSWER_SCHEMA))
+        text = ask_person(question, _ANSWER_SCHEMA, earlier)
         return ChatReply(text=text, model=MODEL, finish="stop", usage=_NOTHING, usd=0.0)
 
 
 _NOTHING = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
+
+
+def ask_person(question: dict[str, Any], wanted: dict[str, Any], earlier: Iterable[str]) -> str:
+    """Return what a person answered; raises langgraph.errors.GraphInterrupt, which pauses the run, until then.
+
+    LangGraph hands a node, run again from its top, all answers it ever got, in their order. The node skips the
+    questions whose answers are in the ledger, so those answers come first here, and belong to others.
+
+    Args:
+        question: What the interrupt carries.
+        wanted: JSON schema of the answer, for those who show the question.
+        earlier: Answers of this node that are on record.
+    """
+    known = list(earlier)
+    text = _text(interrupt(question, response_schema=wanted))
+    while text in known:
+        known.remove(text)
+        text = _text(interrupt(question, response_schema=wanted))
+    return text
 
 
 def _text(answer: Any) -> str:
