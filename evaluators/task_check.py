@@ -4,6 +4,7 @@ import asyncio
 from contextlib import nullcontext
 from pathlib import Path
 
+from evaluators.adapters.driver_source import driver_source
 from evaluators.evaluation import Environment
 from evaluators.isolation import IsolatedFailure, Isolation, isolation
 from evaluators.jobs import task_data
@@ -11,9 +12,9 @@ from evaluators.objective import Record
 from evaluators.task import Task
 from evaluators.user_verdict import UserVerdicts
 
-_HERE = Path(__file__).parent
-_DRIVER = (_HERE / "adapters" / "drivers" / "check_task.py").read_text()
-_FILES = {name: (_HERE / "worker" / name).read_text() for name in ("tolerance.py", "floor.py")}
+_WORKER = Path(__file__).parent / "worker"
+_NEEDED = ("tolerance.py", "floor.py")
+"""Modules of the worker that the driver goes by."""
 _TIMES = 10
 """A check runs the reference this many times as often as a program's check does."""
 
@@ -37,9 +38,10 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
     if task.verdict != "harness":
         return (asyncio.run(_judged_seed(task)),)
     request = {"task": task_data(task), "timed": task.device == "cpu"}
+    driver, files = driver_source("check_task"), {name: (_WORKER / name).read_text() for name in _NEEDED}
     with isolation() if server is None else nullcontext(server) as means:
         try:
-            answer = means.run(_DRIVER, request, files=_FILES, timeout_s=_TIMES * task.timeout_s, lock="shared").value
+            answer = means.run(driver, request, files=files, timeout_s=_TIMES * task.timeout_s, lock="shared").value
         except IsolatedFailure as failure:
             return (Finding(check="the reference runs", state="failed", detail=failure.message),)
     return tuple(Finding.model_validate(finding) for finding in answer)

@@ -6,10 +6,10 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.gpumode.official import META
 from evaluators.adapters.own_evaluator import COMBINED, takes_text
 from evaluators.adapters.source_file import SourceFile
@@ -51,7 +51,7 @@ def _own(task: Task, program: Solution) -> _Question:
         "files": dict(program.files),
         "main": program.main_file,
     }
-    return _Question(_driver("user_evaluator"), request, {**task.files, _EVALUATOR: task.reference})
+    return _Question(driver_source("user_evaluator"), request, {**task.files, _EVALUATOR: task.reference})
 
 
 def _official(task: Task, program: Solution, effort: Effort) -> _Question:
@@ -61,12 +61,7 @@ def _official(task: Task, program: Solution, effort: Effort) -> _Question:
     program_files = {**others, **files, meta["submission"]: program.files[program.main_file]}
     secret = secrets.randbelow(2**16) if effort == "certify" else None
     request = {**meta, "files": program_files, "mode": _MODES[effort], "secret": secret}
-    return _Question(_driver("gpumode_official"), request, {})
-
-
-@lru_cache(maxsize=4)
-def _driver(name: str) -> str:
-    return (Path(__file__).parent / "adapters" / "drivers" / f"{name}.py").read_text()
+    return _Question(driver_source("gpumode_official"), request, {})
 
 
 @dataclass

@@ -33,8 +33,9 @@ class SearchConfig(Record):
     """Who looks at a program first, in the words of `evaluator`, such as `untimed:sm_90a`: what fails there goes no
     further, and costs the evaluator nothing. It counts as an evaluation all the same. None: nobody."""
     devices: str | None = None
-    """Devices that `local` judges on, separated by commas: `cpu`, `cpu:3`, `cpu:0-3` (these processors). They must be
-    alike. None: this machine's CPU."""
+    """Devices that `local` judges on, separated by commas: `cpu`, `cpu:3`, `cpu:0-3` (these processors), `cuda`,
+    `cuda:1` or a GPU's identity. Those of a kind must be alike. None: this machine's CPU, and its first GPU for tasks
+    of a GPU."""
     evaluations_per_device: int = Field(default=1, ge=1, le=8)
     """Evaluations under way on each of the `devices`: one at a time is timed, the others are built and checked."""
     policy: PolicyName = "priority"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from evaluators.adapters.axes import Axes
+from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.source_file import SourceFile
 from evaluators.digest import canonical_json
 from evaluators.isolation import IsolatedFailure, isolation
@@ -18,7 +19,6 @@ from evaluators.task import AxisSize, DType, Scalar, Tensor, Workload
 
 PROBE_S = 60.0
 """How long a reference may take on all workloads together, seconds."""
-_DRIVER = (Path(__file__).parent / "drivers" / "probe.py").read_text()
 
 
 class _Seen(Record):
@@ -82,7 +82,7 @@ def _asked(file: str, reference: str, cases: bytes, timeout_s: float, fake: bool
     request = {"reference": reference, "cases": json.loads(cases), "file": Path(file).name, "fake": fake}
     with isolation() as server:
         try:
-            answer = server.run(_DRIVER, request, timeout_s=timeout_s).value
+            answer = server.run(driver_source("probe"), request, timeout_s=timeout_s).value
         except IsolatedFailure as failure:
             return {"problem": f"running it to see what it makes failed: {failure.message}"}
     return answer if isinstance(answer, dict) else {}

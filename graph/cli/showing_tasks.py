@@ -8,7 +8,6 @@ import typer
 from graph.cli.codes import DONE, FAILED
 from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
-from graph.report.figures import OWN_VERDICT, one_line
 
 if TYPE_CHECKING:
     from evaluators.task import Scalar, Task, Tensor, Tolerance
@@ -66,6 +65,7 @@ def check(
     """Check whether a task can be got right by accident, before a search spends anything on it."""
     from evaluators.resolve import resolve_task
     from evaluators.task_check import check_task
+    from graph.report.figures import one_line
 
     screen = Screen(json)
     task = resolve_task(name)
@@ -100,6 +100,8 @@ def _one_line(task: "Task") -> str:
 
 
 def _lines(task: "Task") -> Iterator[tuple[str, str]]:
+    from graph.report.figures import OWN_VERDICT
+
     yield "task", f"{task.name}: {task.title}" if task.title else task.name
     yield "origin", task.origin
     yield "device", task.device
