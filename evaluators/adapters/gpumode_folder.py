@@ -7,8 +7,7 @@ from evaluators.adapters.gpumode.problem_folder import read_folder
 from evaluators.adapters.gpumode.strict import strict_task
 from evaluators.errors import TaskError
 from evaluators.task import Task
-
-_NVIDIA = Path("/dev/nvidiactl")
+from evaluators.worker import gpus
 
 
 def load_task(rest: str) -> Task:
@@ -22,5 +21,5 @@ def load_task(rest: str) -> Task:
     if unknown:
         raise TaskError(f"gpumode:{rest}: #{unknown[0]} must be #official, #cpu or #cuda")
     folder = read_folder(Path(place))
-    device = next((mark for mark in marks if mark != "official"), "cuda" if _NVIDIA.exists() else "cpu")
+    device = next((mark for mark in marks if mark != "official"), "cuda" if gpus.present() else "cpu")
     return official_task(folder, device) if "official" in marks else strict_task(folder, device)

@@ -15,6 +15,7 @@ from evaluators.solution import Language, Solution
 from evaluators.task import Contract, Task, Tolerance, Workload
 from evaluators.task_file import check_sizes
 from evaluators.task_source import check_reference
+from evaluators.worker import gpus
 
 WEIGHTS = "weights_seed"
 """The input that tells with which seed a model is constructed."""
@@ -24,7 +25,6 @@ TIMEOUT_S = 180.0
 _TOLERANCES = {"float32": Tolerance(rtol=1e-4, atol=1e-4), "float16": Tolerance(rtol=1e-2, atol=1e-2),
                "bfloat16": Tolerance(rtol=1e-2, atol=1e-2)}  # fmt: skip
 """By the type of the output; those of the benchmark."""
-_NVIDIA = Path("/dev/nvidiactl")
 _SHIM = '''
 
 # How the evaluator calls the problem.
@@ -142,7 +142,7 @@ def load_task(rest: str) -> Task:
     Raises TaskError, one line that names the file and what in it is wrong.
     """
     place, _, device = rest.partition("#")
-    device = device or ("cuda" if _NVIDIA.exists() else "cpu")
+    device = device or ("cuda" if gpus.present() else "cpu")
     source = SourceFile.read(Path(place))
     if device not in ("cpu", "cuda"):
         source.refuse(f"#{device}: must be #cpu or #cuda")

@@ -2,9 +2,15 @@
 
 import os
 import re
+from pathlib import Path
 
 _NUMBERED = re.compile(r"(?:cuda|gpu)(?::(\d+))?|(\d+)")
 _IDENTITY = re.compile(r"(?:GPU|MIG)-[0-9a-zA-Z/-]+")
+
+
+def present() -> bool:
+    """Return whether this machine runs the driver of an NVIDIA GPU."""
+    return Path("/dev/nvidiactl").exists()
 
 
 def is_gpu(name: str) -> bool:

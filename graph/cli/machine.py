@@ -11,6 +11,7 @@ from pathlib import Path
 from checkpoints.place import Place, local_folder
 from evaluators.errors import KsearchError
 from evaluators.worker import nvml
+from evaluators.worker.gpus import present as gpu_present
 from graph.report.causes import Machine
 from graph.report.diagnosis import Facts
 
@@ -77,7 +78,7 @@ NO_GPU = "this machine has no GPU: programs were built for sm_90a and checked as
 
 def lacks_gpu(device: str) -> bool:
     """Return whether programs for `device` (`cpu`, `cuda`) need a GPU and this machine shows none; loads no torch."""
-    return device == "cuda" and nvml.identity("0") is None and not Path("/dev/nvidiactl").exists()
+    return device == "cuda" and nvml.identity("0") is None and not gpu_present()
 
 
 def gpus() -> tuple[str, ...]:
