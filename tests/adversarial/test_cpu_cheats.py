@@ -1,12 +1,10 @@
 """The cheats that apply to CPU programs. Each is stopped by the named status or rule; its honest twin passes."""
 
 import textwrap
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from evaluators.evaluation import Effort
 from evaluators.local import LocalEvaluator
@@ -16,21 +14,6 @@ from evaluators.worker.status import Status
 from tests.evaluators import tiny
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest_asyncio.fixture(scope="module")
-async def evaluator() -> AsyncIterator[LocalEvaluator]:
-    local = LocalEvaluator()
-    yield local
-    await local.close()
-
-
-@pytest_asyncio.fixture(scope="module")
-async def lenient() -> AsyncIterator[LocalEvaluator]:
-    """An evaluator with every integrity rule switched off."""
-    local = LocalEvaluator(rules_off=rules.ALL)
-    yield local
-    await local.close()
 
 
 @dataclass(frozen=True)

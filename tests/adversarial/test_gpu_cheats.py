@@ -1,10 +1,8 @@
 """The cheats on a GPU: each ends as the corpus says, its twin and the honest programs pass. Skipped without a GPU."""
 
 import ast
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 import torch
 
 from evaluators.evaluation import Evaluation
@@ -16,21 +14,6 @@ from tests.adversarial.gpu_survival import BAD, TIMEOUT_S
 from tests.evaluators import tiny_cuda as tiny
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU and a build of torch for it")
-
-
-@pytest_asyncio.fixture(scope="module")
-async def evaluator() -> AsyncIterator[LocalEvaluator]:
-    local = LocalEvaluator()
-    yield local
-    await local.close()
-
-
-@pytest_asyncio.fixture(scope="module")
-async def lenient() -> AsyncIterator[LocalEvaluator]:
-    """An evaluator with every integrity rule switched off."""
-    local = LocalEvaluator(rules_off=rules.ALL)
-    yield local
-    await local.close()
 
 
 def ended(result: Evaluation) -> str:

@@ -1,6 +1,5 @@
 """A home in a fresh folder, child processes, and disks that are full or read-only."""
 
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.home import Home, open_home
+from tests.small_disk import small_disk as small_disk_at
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,12 +57,5 @@ def child() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"this system does not let us mount: {mounted.stderr.decode()}")
-    yield place
-    subprocess.run(["umount", place], check=True)
+    with small_disk_at(tmp_path / "small", "1m") as place:
+        yield place

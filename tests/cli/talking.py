@@ -1,9 +1,7 @@
 """Planner and coder as small commands for `exec:`, and what a person would reply instead of them."""
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 _COUNT = """#!{python}
 import json, pathlib, sys
@@ -52,18 +50,3 @@ def asked(folder: Path, name: str) -> int:
     """How often a command was asked."""
     file = folder / f"{name}.asked"
     return len(file.read_text()) if file.exists() else 0
-
-
-def plan(*titles: str) -> str:
-    """A planner's reply."""
-    edits: list[dict[str, Any]] = [
-        {"kind": "insert", "parent": "root", "title": title, "description": "Do it.", "priority": 0.9 - at / 10,
-         "predicted_gain": 1.5, "confidence": 0.5}
-        for at, title in enumerate(titles)
-    ]  # fmt: skip
-    return json.dumps({"reason": "so", "summary": "known so far", "edits": edits})
-
-
-def program(mark: str, number: int) -> str:
-    """A coder's reply: a program for the scripted evaluator."""
-    return f'```cpp\n// scripted: {mark}\nint a{number};\nextern "C" void scripted() {{}}\n```\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SCRIPTED, Call, call, command, environment
-from tests.cli.talking import plan, program
+from tests.replies import plan, program
 
 MANUAL = ("--planner", "manual", "--coder", "manual", "--evaluator", "scripted")
 RUN = ("run", "scripted", *MANUAL, "--set", "stagnation=1")

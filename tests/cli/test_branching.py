@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call, call
-from tests.cli.talking import plan, program
+from tests.replies import plan, program
 
 Start = Callable[..., subprocess.Popen[str]]
 

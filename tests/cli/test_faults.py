@@ -1,7 +1,6 @@
 """Damage under a run: one line that names what is lost, and the run goes on after repair as if nothing had happened."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ import pytest
 
 from checkpoints.history import read_snapshot
 from tests.cli.conftest import SCRIPTED, Call, call
+from tests.small_disk import small_disk
 
 RUN = ("run", "scripted", *SCRIPTED, "--set", "stagnation=2", "--evaluations", 30, "--width", 2, "--json")
 EQUAL = ("tree", "attempts", "edits", "incumbent", "round", "stop")
@@ -19,15 +19,8 @@ EQUAL = ("tree", "attempts", "edits", "incumbent", "round", "stop")
 @pytest.fixture
 def tight(tmp_path: Path) -> Iterator[Path]:
     """A file system of 700 kB, which can be made larger."""
-    place = tmp_path / "tight"
-    place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "none", place], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"this system does not let us mount: {mounted.stderr.decode()}")
-    yield place
-    subprocess.run(["umount", place], check=True)
+    with small_disk(tmp_path / "tight", "700k") as place:
+        yield place
 
 
 def test_a_disk_that_fills_stops_the_run_which_goes_on_after_repair(ksearch: Call, tight: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from graph.edits import Prune
 from nodes.review_question import ReviewAnswer, read_answer
 from tests.cli.conftest import Call, insert
-from tests.cli.talking import plan
+from tests.replies import plan
 
 
 def test_what_answers_mean() -> None:

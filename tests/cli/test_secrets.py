@@ -12,7 +12,7 @@ import pytest
 from evaluators.errors import UsageError
 from graph.cli.env_file import load_env
 from tests.cli.conftest import Done, command, environment
-from tests.cli.talking import plan, program
+from tests.replies import plan, program
 from tests.wire.stub import Answer, Stub, completion
 
 KEYS = {

@@ -20,7 +20,7 @@ from nodes.models.chat import ChatReply, ChatRequest, Usage
 from nodes.models.scripted import ScriptedChat
 from nodes.services import Services
 from prompts.library import load_variant
-from tests.end_to_end.test_llm import plan, program
+from tests.replies import plan, program
 
 COST = 1000
 """Tokens of every reply below."""

@@ -1,6 +1,5 @@
 """A whole search whose planner and coder are chat models: good replies, useless ones, and what is left of them."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,20 +16,7 @@ from nodes.models.asking import ChatRecord
 from nodes.models.scripted import ScriptedChat
 from nodes.services import Services
 from prompts.library import load_variant
-
-
-def plan(*titles: str, parent: str = "root") -> str:
-    edits = [
-        {"kind": "insert", "parent": parent, "title": title, "description": f"Do {title}.", "priority": 0.9 - at / 10,
-         "predicted_gain": 1.5, "confidence": 0.5}
-        for at, title in enumerate(titles)
-    ]  # fmt: skip
-    return json.dumps({"reason": "so", "summary": "known so far", "edits": edits})
-
-
-def program(mark: str, number: int) -> str:
-    text = f'// scripted: {mark}\nint sample_{number};\nextern "C" void scripted() {{}}\n'
-    return f"`seed.cpp`\n\n```cpp\n{text}```\n"
+from tests.replies import plan, program
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from graph.config import SearchConfig
 from graph.edits import Edit, EditBatch, Insert, Pin, Prune, Reopen, Update, apply_batch
 from graph.policies import POLICIES, selectable
-from graph.state import Spend
 from graph.stopping import stop_reason
 from graph.transitions import activate, plant, settle
 from graph.world_model import ROOT, Node, WorldModel
+from nodes.accounts import no_spend
 from tests.strategies import (
     GOALS,
     closed,
@@ -26,20 +26,6 @@ from tests.strategies import (
     intent,
     refused,
     trees,
-)
-
-NOTHING_SPENT = Spend(
-    evaluations=0,
-    certifications=0,
-    input_tokens=0,
-    output_tokens=0,
-    cached_tokens=0,
-    reasoning_tokens=0,
-    usd=0.0,
-    unpriced_calls=0,
-    device_s=0.0,
-    wall_s=0.0,
-    by={},
 )
 
 
@@ -379,7 +365,7 @@ class Search(RuleBasedStateMachine):
     @invariant()
     def has_something_to_do_or_a_reason_to_stop(self) -> None:
         active = len(ids(self.model, "active"))
-        stop = stop_reason(self.model, self.config, NOTHING_SPENT, None, active=active)
+        stop = stop_reason(self.model, self.config, no_spend(), None, active=active)
         if stop is None:
             assert active or selectable(self.model, self.config)
         else:

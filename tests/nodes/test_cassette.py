@@ -28,22 +28,10 @@ from nodes.models.chat import ChatRequest
 from nodes.models.scripted import ScriptedChat
 from nodes.services import Services
 from prompts.library import load_variant
+from tests.replies import plan, program
 
 TASK = SCRIPTED_TASKS["scripted"]
 OPTIONS: dict[str, Any] = {"task": "scripted", "evaluator": "scripted", "max_evaluations": 6, "stagnation": 2}
-
-
-def plan(*titles: str, parent: str = "root") -> str:
-    edits = [
-        {"kind": "insert", "parent": parent, "title": title, "description": f"Do {title}.", "priority": 0.9 - at / 10,
-         "predicted_gain": 1.5, "confidence": 0.5}
-        for at, title in enumerate(titles)
-    ]  # fmt: skip
-    return json.dumps({"reason": "so", "summary": "known so far", "edits": edits})
-
-
-def program(mark: str, number: int) -> str:
-    return f'```cpp\n// scripted: {mark}\nint sample_{number};\nextern "C" void scripted() {{}}\n```\n'
 
 
 PLANS = [plan("Tile", "Unroll", "Fuse"), "no idea", plan("Pack", parent="n1"), plan("Skip"), plan("Last")]
