@@ -16,6 +16,7 @@ from evaluators.objective import Objective, Record
 from evaluators.solution import Language
 from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
 from evaluators.task_source import check_function, check_reference
+from evaluators.worker.layout import ITEM_BYTES
 
 SCHEMA = 1
 TASKS = Path(__file__).resolve().parent / "tasks"
@@ -23,10 +24,6 @@ MAX_FILE_BYTES = 1 << 20
 """Largest task.toml, reference.py or seed file that is read."""
 MAX_WORKLOAD_BYTES = 1 << 38
 """Largest sum of a workload's tensors: 256 GiB, more than any one device holds."""
-_ITEM_BYTES: Mapping[str, int] = {
-    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1, "uint8": 1, "bool": 1,
-}  # fmt: skip
 _OWN_KEYS = {"schema"}
 _NOT_IN_FILE = {"reference", "origin", "verdict", "files"}
 
@@ -261,7 +258,7 @@ def check_sizes(task: Task) -> None:
     tensors = [tensor for tensor in [*task.inputs.values(), *task.outputs.values()] if isinstance(tensor, Tensor)]
     for workload in task.workloads:
         sizes = task.sizes(workload)
-        total = sum(_ITEM_BYTES[tensor.dtype] * math.prod(sizes[axis] for axis in tensor.shape) for tensor in tensors)
+        total = sum(ITEM_BYTES[tensor.dtype] * math.prod(sizes[axis] for axis in tensor.shape) for tensor in tensors)
         if total > MAX_WORKLOAD_BYTES:
             raise TaskError(
                 f"workloads ({workload.name!r}).axes: the tensors take {total / 2**30:.0f} GiB,"

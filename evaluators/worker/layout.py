@@ -27,6 +27,7 @@ ITEM_BYTES = {
     "uint8": 1,
     "bool": 1,
 }
+"""Type of a tensor -> bytes of one element."""
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,16 @@ from evaluators.adapters.flashinfer import synthesis
 from evaluators.adapters.flashinfer.folder import DataFolder
 from evaluators.adapters.flashinfer.records import DTYPES, Argument, ConstAxis, Definition, Number, Stored
 from evaluators.adapters.flashinfer.records import Workload as FibWorkload
-from evaluators.adapters.flashinfer.stored import ITEM_BYTES, TYPES, file_digest, find_tensor
+from evaluators.adapters.flashinfer.stored import file_digest, find_tensor
 from evaluators.errors import TaskError
 from evaluators.objective import Objective
 from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
+from evaluators.task_file import MAX_WORKLOAD_BYTES
 from evaluators.task_source import check_reference
+from evaluators.worker.layout import ITEM_BYTES
 
-MAX_WORKLOAD_BYTES = 1 << 38
-"""Largest sum of a workload's tensors: 256 GiB, more than any one device holds."""
 SEARCHED = 8
 """Of more workloads than this, so many, evenly spaced in the file, are searched on; the others are held out."""
-_ITEM = {ours: ITEM_BYTES[theirs] for theirs, ours in TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def _workload(
     constants = {axis: item.value for axis, item in definition.axes.items() if isinstance(item, ConstAxis)}
     sizes = {**constants, **workload.axes}
     total = sum(
-        _ITEM[argument.dtype] * math.prod(sizes[axis] for axis in argument.shape)
+        ITEM_BYTES[argument.dtype] * math.prod(sizes[axis] for axis in argument.shape)
         for argument in (*definition.inputs.values(), *definition.outputs.values())
         if argument.shape is not None
     )

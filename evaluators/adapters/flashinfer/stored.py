@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.errors import TaskError
+from evaluators.worker.layout import ITEM_BYTES
 
 _MAX_HEADER_BYTES = 1 << 24
 TYPES = {
@@ -16,18 +17,6 @@ TYPES = {
     "I64": "int64", "I32": "int32", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
 """Name of a type in the file -> ours."""
-ITEM_BYTES = {
-    "F32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "I64": 8,
-    "I32": 4,
-    "I8": 1,
-    "U8": 1,
-    "BOOL": 1,
-}
 
 
 @dataclass(frozen=True)
@@ -78,7 +67,7 @@ def _entry(entry: Any, data_start: int) -> StoredTensor | None:
     if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2:
         return None
     nbytes = offsets[1] - offsets[0]
-    if nbytes < 0 or math.prod(shape) * ITEM_BYTES[entry["dtype"]] != nbytes:
+    if nbytes < 0 or math.prod(shape) * ITEM_BYTES[TYPES[entry["dtype"]]] != nbytes:
         return None
     return StoredTensor(TYPES[entry["dtype"]], tuple(shape), data_start + offsets[0], nbytes)
 
