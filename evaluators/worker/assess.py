@@ -169,7 +169,7 @@ class _Run:
         plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
         examples = []
         for case, plan in zip(self._cases, plans, strict=True):
-            affordable = max(2, self._bench.limits.pool_bytes // len(self._cases) // lay_out(self._task, case).stride)
+            affordable = max(3, self._bench.limits.pool_bytes // len(self._cases) // lay_out(self._task, case).stride)
             count = min(affordable, examples_wanted(plan))
             fresh = self._job.effort == "certify"
             examples.append(self._assessor.pool.examples(self._task, self._oracle, case, count, fresh=fresh))

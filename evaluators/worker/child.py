@@ -126,6 +126,20 @@ class Child:
             inside |= descendants.in_namespace_of(self.holder) - {self.holder, self.pid}
         return len(inside)
 
+    def newest(self) -> int | None:
+        """Return the number that the newest process or thread in the sandbox was given: it grows with each one.
+
+        None without a PID namespace, or when its holder does not tell.
+        """
+        if self._lifeline is None:
+            return None
+        try:
+            self._lifeline.send(b"?")
+            told = self._lifeline.recv(32)
+        except OSError:
+            return None
+        return int(told) if told.isdigit() else None
+
     def output(self) -> str:
         """Return what the program has printed so far, bounded."""
         return self._captured[-self._output_cap :].decode(errors="replace")

@@ -7,7 +7,7 @@ from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example, Oracle
 
 _SECONDS = 0.6
-_LEAST = 2
+_LEAST = 3
 
 
 class Pool:
@@ -19,7 +19,7 @@ class Pool:
         self._kept: OrderedDict[tuple[str, str], list[Example]] = OrderedDict()
 
     def examples(self, task: TaskSpec, oracle: Oracle, case: Case, count: int, *, fresh: bool) -> list[Example]:
-        """Return up to `count` examples (at least 2; fewer than asked when making them takes too long).
+        """Return up to `count` examples (at least 3; fewer than asked when making them takes too long).
 
         One is replaced at each visit, all when `fresh`.
         """

@@ -195,6 +195,10 @@ class Session:
         reply = self._timed(lambda deadline: self.child.request(wire.INSPECT, {}, deadline))
         return [str(name) for name in reply.get("patched", [])]
 
+    def idle_ns(self) -> int:
+        """Return the processor time used since the last window that nobody asked for."""
+        return 0 if self._on_gpu else self._idle_ns + self.child.cpu_ns() - self._idle_from
+
     def rest(self) -> None:
         """Forget the processor time used so far: what is used from now until the next window is idle time."""
         if not self._on_gpu:

@@ -5,7 +5,9 @@ has one estimate, and all its processes share one processor with the supervisor,
 An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the supervisor
 writes fresh secret inputs and poison into the window's slots, so all programs find their data equally warm. It reads
 its clock around each window. A program's time on a case is what the device's protocol makes of its windows' times per
-call, less what an empty window costs. Every output is verified before its slot is used again; a secret sample is taken
+call, less what an empty window costs. On the processor a window is charged with what the program used before and after
+it, too, and with what handing over took longer than the baseline: one window alone decides, so every one must pay for
+all its work. Every output is verified before its slot is used again; a secret sample is taken
 at each answer, so that nothing written later counts.
 """
 
@@ -13,7 +15,8 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 from evaluators.worker import descendants, rules
 from evaluators.worker.bench import Bench, Effort
@@ -48,6 +51,17 @@ class Entrant:
     def trusted(self) -> bool:
         """Whether this is the baseline."""
         return self.built.binding == "baseline"
+
+
+@dataclass(frozen=True)
+class WindowTimes:
+    """What one window took, nanoseconds."""
+
+    called: int
+    idle: int
+    """Used since the window before."""
+    handed: int
+    """Handing its results over."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,10 @@ def measure(
 ) -> Times:
     """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
     run = _Run(shop, bench, task, cases, entrants, effort, off)
-    times = Times(plans=plan_cases(task, entrants, cases, bench, effort))
+    plans = plan_cases(task, entrants, cases, bench, effort)
+    if not bench.answer_is_final:
+        plans = [without_repeats(plan, len(made)) for plan, made in zip(plans, entrants[0].examples, strict=True)]
+    times = Times(plans=plans)
     for entrant in entrants:
         _make_arenas(run, entrant, times.plans)
     started = time.monotonic()
@@ -164,6 +181,17 @@ def _ratio(times: Times, task: TaskSpec, numerator: int, denominator: int) -> Fi
     )
 
 
+def without_repeats(plan: CasePlan, examples: int) -> CasePlan:
+    """Return the plan with so few windows and calls that no process meets an example twice where enough were made.
+
+    What a program has been given before it can answer from memory, whatever the address.
+    """
+    batches = 3 if plan.warm else 1
+    calls = max(1, min(plan.calls, examples // batches))
+    windows = (examples // calls - (1 if plan.warm else 0)) // 2 * 2
+    return replace(plan, calls=calls, windows=min(plan.windows, max(2, windows)) if plan.warm else plan.windows)
+
+
 def examples_wanted(plan: CasePlan) -> int:
     """Return how many examples let a program take an estimate without meeting one twice."""
     return plan.calls * (plan.windows + (1 if plan.warm else 0))
@@ -196,7 +224,7 @@ class _Visit:
         # One for all: whatever else uses that processor, or its twin on the same core, slows them alike.
         self._processor = processor
         # The baseline does between its windows what the programs do between theirs: it leaves the caches alike.
-        self._all_return = all(entrant.built.binding == "value" for entrant in run.entrants[1:])
+        self._any_returns = any(entrant.built.binding == "value" for entrant in run.entrants[1:])
         self._sessions: dict[int, Session] = {}
         self._proofs: dict[int, list[Proof]] = {}
         self._woken: list[int] = []
@@ -265,16 +293,40 @@ class _Visit:
             with _Blame(place):
                 self._begin(place, index, plan)
         empty = self._empty(index)
-        windows: dict[int, list[float]] = {place: [] for place in order}
+        newest = {place: self._newest(place) for place in order}
+        windows: dict[int, list[WindowTimes]] = {place: [] for place in order}
         for turn in range(plan.windows):
             for place in order if turn % 2 == 0 else reversed(order):
                 with _Blame(place):
-                    took = self._window(place, index, plan.calls)
-                windows[place].append(max(1.0, (took - empty) / plan.calls - self._hand_over_ns(place, index)))
+                    windows[place].append(self._window(place, index, plan.calls))
+        best = {}
+        handed = median(window.handed for window in windows[0])
         for place in order:
             with _Blame(place):
                 self._proofs[place][index].check_clocks()
-        return {place: self._bench.best(found) for place, found in windows.items()}
+                self._check_newest(place, newest[place])
+                paid = charged(windows[place], self._sessions[place].idle_ns(), handed)
+            fixed = self._hand_over_ns(place, index)
+            best[place] = self._bench.best([max(1.0, (took - empty) / plan.calls - fixed) for took in paid])
+        return best
+
+    def _newest(self, place: int) -> int | None:
+        """Return the number of the newest process of a program's sandbox, which must be the only one there."""
+        if self._bench.answer_is_final or self._entrants[place].trusted:
+            return None
+        child = self._sessions[place].child
+        self._refuse_others(place, child.others(alone=False), "were running while it was timed")
+        return child.newest()
+
+    def _check_newest(self, place: int, before: int | None) -> None:
+        """See whether a process or thread was started since: what it used and where it ran is on no clock."""
+        now = None if before is None else self._sessions[place].child.newest()
+        if before is not None and now is not None:
+            self._refuse_others(place, now - before, "or threads were started in timed calls")
+
+    def _refuse_others(self, place: int, others: int, what: str) -> None:
+        if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:
+            raise EntrantFailure(place, integrity(rules.CHILDREN, f"{others} more processes {what}"))
 
     def _begin(self, place: int, index: int, plan: CasePlan) -> None:
         """Fill the slots and call once to warm up, unless these processes have had this case before."""
@@ -294,7 +346,7 @@ class _Visit:
             return 0.0
         return self._bench.hand_over_ns(entrant.arenas[index].layout)
 
-    def _window(self, place: int, index: int, calls: int) -> int:
+    def _window(self, place: int, index: int, calls: int) -> WindowTimes:
         session, proof = self._sessions[place], self._proofs[place][index]
         slots = proof.deal(calls)
         if proof.refilled:
@@ -307,9 +359,9 @@ class _Visit:
         handed = not session.returns and not self._entrants[place].trusted
         window = session.call(index, slots, proof.witness if handed else None)
         proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
-        collected = session.collect(copy=session.returns or (place == 0 and self._all_return))
+        collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
         proof.take(slots, collected, self._bench.further_threads(session))
-        return window.cpu_ns
+        return WindowTimes(window.cpu_ns, window.idle_cpu_ns, collected)
 
     def _empty(self, index: int) -> int:
         session = self._sessions[0]
@@ -321,10 +373,7 @@ class _Visit:
         now = descendants.descriptors(session.child.pid)
         if opened is not None and now is not None:
             times.descriptors[place] = max(times.descriptors.get(place, 0), now - opened)
-        others = session.child.others(alone=False)
-        if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:
-            message = f"{others} more processes were running while it was timed"
-            raise EntrantFailure(place, integrity(rules.CHILDREN, message))
+        self._refuse_others(place, session.child.others(alone=False), "were running while it was timed")
 
 
 class _Blame:
@@ -340,6 +389,18 @@ class _Blame:
         """Pass everything on."""
         if isinstance(error, CandidateFailure):
             raise EntrantFailure(self._place, error) from error
+
+
+def charged(windows: Sequence[WindowTimes], after: int, handed: float) -> list[float]:
+    """Return what each window took with all that belongs to it. `after`: used since the last one.
+
+    `handed`: what handing over the results of a window takes the baseline.
+    """
+    idle = [window.idle for window in windows] + [after]
+    return [
+        window.called + before + behind + max(0.0, window.handed - handed)
+        for window, before, behind in zip(windows, idle, idle[1:], strict=False)
+    ]
 
 
 def _shuffled(count: int) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 from evaluators.evaluation import Effort
 from evaluators.local import LocalEvaluator
 from evaluators.solution import Solution
-from evaluators.worker import rules
+from evaluators.worker import rules, timing
 from evaluators.worker.status import Status
 from tests.evaluators import tiny
 
@@ -527,6 +527,24 @@ CHEATS: dict[str, Cheat] = {
         effort="search",
         without_rules=Status.PASSED,
     ),
+    "C47 all work in a process that ends within the call": Cheat(
+        timed_cheat(
+            "job = {x, y, rows, cols}; alignas(64) static char stack[1 << 20]; "
+            "waitpid(clone(work, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr), nullptr, 0);",
+            "#include <sched.h>\n#include <sys/wait.h>\n"
+            "struct Job { const float* x; float* y; int64_t rows, cols; }; static Job job;\n"
+            "static int work(void*) { honest(job.x, job.y, job.rows, job.cols); return 0; }",
+        ),
+        timed_cheat(
+            "job = {x, y, rows, cols}; work(nullptr);",
+            "struct Job { const float* x; float* y; int64_t rows, cols; }; static Job job;\n"
+            "static int work(void*) { honest(job.x, job.y, job.rows, job.cols); return 0; }",
+        ),
+        Status.INTEGRITY,
+        rules.CHILDREN,
+        effort="search",
+        without_rules=Status.PASSED,
+    ),
     "C47 all work in another thread": Cheat(
         timed_cheat(
             "std::thread(honest, x, y, rows, cols).join();",
@@ -602,6 +620,47 @@ async def test_faster_than_physics_is_rejected(evaluator: LocalEvaluator, lenien
     assert (await lenient.evaluate(impossible, tiny.GOOD_CPP, "search")).passed
     possible = tiny.softmax(reference=tiny.SOFTMAX_REFERENCE + FLOOR.format(8))
     assert (await evaluator.evaluate(possible, tiny.GOOD_CPP, "search")).passed
+
+
+async def test_work_done_while_results_are_handed_over_is_on_the_clock(evaluator: LocalEvaluator) -> None:
+    """C10: the call returns at once, and the softmax, four times over, is computed where its result is looked at."""
+    late = value("""
+        import torch
+        from evaluators.worker import calls
+
+        check = calls.check_result
+
+        def checked(result, memory, inputs, earlier):
+            for _ in range(4):
+                torch.softmax(inputs["x"], 1, out=result)
+            return check(result, memory, inputs, earlier)
+
+        calls.check_result = checked
+
+        def run(x):
+            return torch.empty_like(x)
+    """)
+    comparison = await evaluator.compare(tiny.softmax(), (tiny.GOOD_VALUE, late), "search")
+    honest, cheat = comparison.evaluations
+    assert honest.objective is not None, honest.message
+    assert cheat.objective is None or cheat.objective.value < honest.objective.value
+
+
+def test_a_single_window_must_pay_for_the_work_around_it() -> None:
+    """What is used before or after a window, or to hand over more slowly than the baseline, counts as that window's."""
+    honest, cheat = timing.WindowTimes(1000, 0, 90), timing.WindowTimes(10, 800, 90)
+    assert timing.charged([honest, cheat, honest], 5, 90) == [1000 + 800, 10 + 800, 1000 + 5]
+    assert timing.charged([timing.WindowTimes(10, 0, 900), honest], 0, 100) == [10 + 800, 1000]
+
+
+def test_no_example_is_dealt_twice_to_a_process() -> None:
+    """C19: what was answered once can be answered from memory, whatever its address."""
+    plan = timing.CasePlan(windows=40, calls=8, warm=True)
+    for made in (3, 10, 24, 85, 329, 1000):
+        kept = timing.without_repeats(plan, made)
+        assert timing.examples_wanted(kept) <= made
+        assert kept.windows >= 2
+    assert timing.without_repeats(plan, 1000) == plan
 
 
 async def test_nothing_of_the_benchmark_can_be_read(evaluator: LocalEvaluator) -> None:
