@@ -32,7 +32,8 @@ from evaluators.task import Task
 from evaluators.task_file import builtin_tasks, load_task_folder
 from evaluators.worker.status import Status
 from graph.config import SearchConfig
-from nodes.offline_planner import Tuning, first_intents, revision
+from nodes.knob_plan import Tuning
+from nodes.offline_planner import first_intents, revision
 
 MARGIN = 1.03
 """A step must gain more than 3 %."""

@@ -20,7 +20,8 @@ from benchmarks.serial_search import SerialSearch
 from evaluators.landscape import draw
 from evaluators.scripted import ScriptedEvaluator
 from graph.config import SearchConfig
-from nodes.offline_planner import Tuning, first_intents, revision
+from nodes.knob_plan import Tuning
+from nodes.offline_planner import first_intents, revision
 
 BUDGETS = (20, 40, 80)
 Search = Callable[[Instance, int], list[float]]

@@ -34,8 +34,8 @@ class CodeRequest:
     round: int
     sample: int
     """Number of this sample within its cycle, from 1."""
-    parent: Known
-    """The program that the intent starts from."""
+    parent: Solution | None
+    """The program that the intent starts from; None: it starts from nothing."""
     best: Known | None
     """The cycle's best program; None while nothing has passed (then: debug, or the first attempt)."""
     last: Known | None

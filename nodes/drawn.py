@@ -80,7 +80,7 @@ class DrawnCoder:
 
     def _draft(self, request: CodeRequest) -> Draft:
         kind = _coder_draw(request, "kind")
-        earlier = request.last.solution if request.last else request.parent.solution
+        earlier = request.last.solution if request.last else request.parent
         if kind < self.unusable:
             return Draft(None, "the reply holds no program")
         if kind < self.unusable + self.repeated and earlier is not None:

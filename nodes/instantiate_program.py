@@ -25,7 +25,7 @@ async def instantiate_program(services: Services, sample: Sample, thread: str, t
         cycle=cycle,
         round=sample["round"],
         sample=sample["sample"],
-        parent=Known(None if cycle.parent is None else await services.solution(cycle.parent), None),
+        parent=None if cycle.parent is None else await services.solution(cycle.parent),
         best=None if cycle.best is None else await _known(services, cycle.best.solution, cycle.best.evaluation, ""),
         last=None
         if cycle.last is None

@@ -16,7 +16,7 @@ class OfflineCoder:
 
 def turned(request: CodeRequest) -> Draft:
     """Return the one program that the intent's settings make of the parent's."""
-    parent, settings = request.parent.solution, request.node.intent.settings
+    parent, settings = request.parent, request.node.intent.settings
     if request.sample > 1:
         return _none("the settings make one program, which is the cycle's first sample")
     if parent is None:

@@ -16,8 +16,6 @@ from nodes.knob_plan import KnobPlan, Tuning, read_knobs
 from nodes.paid import PaidCalls
 from nodes.planner import PlannerView, Proposal
 
-__all__ = ["OfflinePlanner", "Tuning", "first_intents", "revision"]
-
 
 class OfflinePlanner:
     """Implements nodes.planner.Planner without a model: costs nothing, and equal views get equal proposals."""

@@ -156,8 +156,8 @@ def _scripted_program(request: CodeRequest, scripted: ScriptedDraft, sample: int
         markers["status"] = scripted.status.value
     if markers:
         return program(request, markers, sample)
-    if scripted.settings and request.parent.solution is not None:
-        return turn_solution(request.parent.solution, scripted.settings)
+    if scripted.settings and request.parent is not None:
+        return turn_solution(request.parent, scripted.settings)
     return None
 
 
@@ -198,7 +198,8 @@ def _gist(model: WorldModel) -> str:
 
 async def paid_draft(request: CodeRequest, calls: PaidCalls, draft: Draft, delay_s: float) -> Draft:
     """Return `draft` as the ledger has it: paid for now, or read back from when it was paid for."""
-    programs = {"parent": request.parent, "best": request.best, "last": request.last}
+    best, last = (None if known is None else known.solution for known in (request.best, request.last))
+    programs = {"parent": request.parent, "best": best, "last": last}
     asked = {
         "coder": "scripted",
         "node": request.node.id,
@@ -206,7 +207,7 @@ async def paid_draft(request: CodeRequest, calls: PaidCalls, draft: Draft, delay
         "cycle": request.cycle.id,
         "sample": request.sample,
         "seed": request.config.seed,
-        **{name: item.solution.digest if item and item.solution else None for name, item in programs.items()},
+        **{name: None if item is None else item.digest for name, item in programs.items()},
     }
     solution = None if draft.solution is None else draft.solution.model_dump(mode="json")
     reply = {"solution": solution, "message": draft.message, "final": draft.final}

@@ -29,7 +29,7 @@ from graph.cycles import Cycle, Result, evidence_of, fold
 from graph.edits import EditBatch, Insert, apply_batch
 from graph.transitions import activate, plant, settle
 from graph.world_model import ROOT, Evidence, Intent, Node, Origin, WorldModel
-from nodes.coder import Coder, CodeRequest, Known
+from nodes.coder import Coder, CodeRequest
 from nodes.paid import PaidCalls
 from nodes.planner import CycleReport, Planner, PlannerView
 
@@ -248,7 +248,7 @@ class CoderContract(Paying):
             cycle=cycle,
             round=1,
             sample=1,
-            parent=Known(seed, None),
+            parent=seed,
             best=None,
             last=None,
         )
@@ -280,7 +280,7 @@ class CoderContract(Paying):
     async def test_nothing_to_start_from_is_no_error(
         self, coder: Coder, request_: CodeRequest, calls: PaidCalls
     ) -> None:
-        draft = await coder.write(replace(request_, parent=Known(None, None)), calls)
+        draft = await coder.write(replace(request_, parent=None), calls)
         assert draft.solution is not None or draft.message
 
 

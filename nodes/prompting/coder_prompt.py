@@ -54,7 +54,7 @@ def kind_of(request: CodeRequest) -> Kind:
 def coder_request(variant: Variant, request: CodeRequest) -> Question:
     """Return the question for one sample."""
     kind = kind_of(request)
-    parent = request.parent.solution
+    parent = request.parent
     last = _program(request.last)
     best = _program(request.best)
     base: Solution | None = {"first": parent, "debug": last, "repair": last, "improve": best}[kind]
@@ -103,7 +103,7 @@ def _values(request: CodeRequest) -> dict[str, Any]:
         "cycle": cycle,
         "sample": request.sample,
         "siblings": request.config.samples,
-        "parent": request.parent.solution,
+        "parent": request.parent,
         "parent_objective": cycle.parent_objective,
         "last": _program(request.last),
         "failure": _failure(request),
@@ -141,7 +141,7 @@ def _improve_values(request: CodeRequest) -> dict[str, Any]:
         "figures": figures(task, known),
         "environment": measured_on(best.evaluation),
         "last_is_best": last_is_best,
-        "change": change(request.parent.solution if last_is_best else best.solution, attempt),
+        "change": change(request.parent if last_is_best else best.solution, attempt),
         "last_objective": last_value,
         "effect": None if last_value is None else gain(last_value, value, goal),
         "effects": effects(task, best.evaluation, verdict),

@@ -82,7 +82,7 @@ class Example:
         best = None if cycle.best is None else self._known(results[0])
         return CodeRequest(
             task=self.task, language=self.language, config=self.config, model=model, node=model.node("n1"),
-            cycle=cycle, round=len(results) + 1, sample=len(results) + 1, parent=Known(self.seed, None),
+            cycle=cycle, round=len(results) + 1, sample=len(results) + 1, parent=self.seed,
             best=best, last=last,
         )  # fmt: skip
 

@@ -303,7 +303,7 @@ class TestReplies(CoderContract):
     async def test_edits_are_applied_to_the_program_that_the_prompt_names(
         self, request_: CodeRequest, calls: PaidCalls
     ) -> None:
-        seed = request_.parent.solution
+        seed = request_.parent
         assert seed is not None
         cases: dict[tuple[float | Status, ...], str] = {
             (): seed.files["seed.cpp"],
@@ -348,7 +348,7 @@ class TestReplies(CoderContract):
         assert len(chat.asked) == 1
 
     async def test_without_a_program_to_change_edits_are_refused(self, request_: CodeRequest, calls: PaidCalls) -> None:
-        request = replace(self.tried(request_, edit_format="search_replace"), parent=Known(None, None))
+        request = replace(self.tried(request_, edit_format="search_replace"), parent=None)
         draft, chat = await self.write(request, calls, edit("a", "b"), good())
         assert "where whole files are wanted" in chat.asked[1].turns[-1].text
         assert draft.solution is not None

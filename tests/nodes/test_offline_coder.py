@@ -6,7 +6,7 @@ import pytest
 
 from evaluators.knobs import settings, turn_solution
 from evaluators.solution import Language, Solution
-from nodes.coder import Coder, CodeRequest, Draft, Known
+from nodes.coder import Coder, CodeRequest, Draft
 from nodes.offline_coder import OfflineCoder
 from nodes.paid import PaidCalls
 from tests.contracts import CoderContract
@@ -26,7 +26,7 @@ class TestOfflineCoder(CoderContract):
     async def test_it_turns_the_parent_s_knobs_and_nothing_else(
         self, coder: Coder, request_: CodeRequest, calls: PaidCalls, language: Language
     ) -> None:
-        parent = request_.parent.solution
+        parent = request_.parent
         assert parent is not None
         draft = await coder.write(with_settings(request_, {"KNOB_A": "2", "KNOB_C": "4"}), calls)
         assert draft == Draft(turn_solution(parent, {"KNOB_A": "2", "KNOB_C": "4"}), final=True)
@@ -58,7 +58,7 @@ class TestOfflineCoder(CoderContract):
     async def test_without_a_parent_or_for_a_second_sample_there_is_nothing_to_write(
         self, coder: Coder, request_: CodeRequest, calls: PaidCalls
     ) -> None:
-        for request in (replace(request_, parent=Known(None, None)), replace(request_, sample=2)):
+        for request in (replace(request_, parent=None), replace(request_, sample=2)):
             draft = await coder.write(request, calls)
             assert (draft.solution, draft.final) == (None, True)
             assert draft.message
@@ -71,6 +71,6 @@ class TestOfflineCoder(CoderContract):
             binding="plain_c",
             flags=("-O2",),
         )
-        draft = await coder.write(with_settings(replace(request_, parent=Known(parent, None)), {"flags": "-O3"}), calls)
+        draft = await coder.write(with_settings(replace(request_, parent=parent), {"flags": "-O3"}), calls)
         assert draft.solution is not None
         assert draft.solution.flags == ("-O3",)

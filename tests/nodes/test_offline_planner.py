@@ -20,8 +20,9 @@ from graph.calibration import calibrate
 from graph.config import SearchConfig
 from graph.edits import Insert, Pin, Prune, Update, apply_batch
 from graph.world_model import ROOT, Intent, WorldModel
+from nodes.knob_plan import Tuning
 from nodes.knob_tree import KnobTree, combination
-from nodes.offline_planner import OfflinePlanner, Tuning, first_intents, revision
+from nodes.offline_planner import OfflinePlanner, first_intents, revision
 from nodes.paid import PaidCalls
 from nodes.planner import Planner
 from tests.contracts import PlannerContract, Told

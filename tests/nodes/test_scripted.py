@@ -162,7 +162,7 @@ class TestDrawnCoder(CoderContract):
             await coder.write(replace(request_, round=round_), replace(calls, round=round_)) for round_ in range(200)
         ]
         unusable = sum(draft.solution is None for draft in drafts)
-        repeated = sum(draft.solution == request_.parent.solution for draft in drafts)
+        repeated = sum(draft.solution == request_.parent for draft in drafts)
         verdicts = [await judged(request_, draft) for draft in drafts if draft.solution is not None]
         failing = sum(not verdict.passed for verdict in verdicts)
         assert all(30 <= count <= 70 for count in (unusable, repeated, failing)), (unusable, repeated, failing)
@@ -176,7 +176,7 @@ class TestDrawnCoder(CoderContract):
             return await coder.write(replace(request_, **changes), replace(calls, thread=str(changes)))
 
         usual = await drawn()
-        assert usual == await drawn(last=Known(request_.parent.solution, None))
+        assert usual == await drawn(last=Known(request_.parent, None))
         other = request_.config.with_options({"seed": 1})
         for different in (await drawn(round=2), await drawn(sample=2), await drawn(config=other)):
             assert different != usual
