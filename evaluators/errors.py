@@ -12,8 +12,11 @@ A candidate's failure is not an error: it is an `Evaluation` with a status.
 """
 
 
-class KsearchError(Exception):
-    """Base of all errors that a person may see; the message is one line and says what to do."""
+class KsearchError(RuntimeError):
+    """Base of all errors that a person may see; the message is one line and says what to do.
+
+    A RuntimeError because the LangGraph server tells its clients the words of few kinds of errors, this one among them.
+    """
 
 
 class UsageError(KsearchError):

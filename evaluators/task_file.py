@@ -91,6 +91,8 @@ def read_text(folder: Path, name: str) -> str:
         if data is None:
             raise TaskError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
         return data.decode("utf-8")
+    except TaskError:
+        raise
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     except (OSError, RuntimeError, ValueError) as error:

@@ -123,7 +123,10 @@ def _nothing_to_start_from(config: SearchConfig, seed: Solution | None, verdict:
         detail = f"the seed program failed: {verdict.status.value}: {verdict.message}"
         return Stop(reason="nothing_to_start_from", detail=detail)
     if seed is None and config.coder == "offline":
-        detail = "the offline coder needs a seed program with knobs, and there is none"
+        detail = (
+            "the offline coder needs a seed program with knobs, and there is none: "
+            "give the task one, or name models with --planner and --coder"
+        )
         return Stop(reason="nothing_to_start_from", detail=detail)
     return None
 

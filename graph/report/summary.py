@@ -189,7 +189,7 @@ def _status(facts: Mapping[str, Any]) -> str:
 def best_text(run: Run) -> str:
     """Return the incumbent in one line."""
     if run.incumbent is None or run.task is None or run.best is None:
-        return "no program has passed yet"
+        return "no program has passed yet" if "round" in run.snapshot.values else "none yet: no plan has been made"
     node, ratio = run.incumbent["node"], ratio_to_baseline(run.task.objective, run.best)
     parts = [] if ratio is None else [against_baseline(ratio)]
     if run.unit != "x":
@@ -213,6 +213,8 @@ def spend_text(spend: Mapping[str, Any]) -> str:
         parts.append(f"{spend['input_tokens']} input{cached} and {spend['output_tokens']} output tokens")
         bound = "at least " if spend["unpriced_calls"] else ""
         parts.append(f"{bound}{spend['usd']:.2f} US dollars")
+    if spend["unpriced_calls"]:
+        parts.append(f"{spend['unpriced_calls']} model calls of unknown price")
     parts += [f"{duration(spend['device_s'])} on the device", f"{duration(spend['wall_s'])} in all"]
     if spend["unknown_calls"]:
         parts.append(f"{spend['unknown_calls']} interrupted calls of unknown cost")

@@ -188,5 +188,5 @@ def _key(target: Target, *names: str) -> str:
         return os.environ.get(SERVER_KEY) or _NO_KEY
     key = next((os.environ[name] for name in names if os.environ.get(name)), None)
     if key is None:
-        raise UsageError(f"{target} needs a key: set {' or '.join(names)} in the environment")
+        raise UsageError(f"{target} needs a key: set {' or '.join(names)} in the environment or in .env")
     return key

@@ -121,7 +121,7 @@ def _provider(kind: str, rest: str, options: ModelOptions, limiter: "BaseRateLim
     if kind not in PROVIDERS:
         close = difflib.get_close_matches(kind, (*PROVIDERS, "exec", "manual", "cassette"), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UsageError(f"model {kind}:{rest}: there is no provider {kind!r}{hint}")
+        raise UsageError(f"model {kind}:{rest}: there is no provider {kind!r}{hint or '; docs/models.md lists them'}")
     found = _AT.fullmatch(rest)
     name, url = (found["name"], _checked(found["url"])) if found else (rest, None)
     from nodes.models.clients import Target

@@ -105,6 +105,8 @@ def test_a_failing_seed_program_is_a_failed_search(ksearch: Call, tmp_path: Path
     assert done.code == 1
     assert "nothing_to_start_from" in done.out
     assert "no program has passed yet" in done.out
+    assert "name models with --planner and --coder" in done.out
+    assert "cause: " not in done.out + done.err
 
 
 def test_a_required_ratio_that_is_reached(finished: Path) -> None:

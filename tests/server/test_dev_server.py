@@ -48,6 +48,15 @@ async def test_refuses_bad_options_and_paths(client: LangGraphClient, tmp_path: 
         assert words in str(state["tasks"][0]["error"]), state
 
 
+async def test_a_stream_tells_why_a_run_is_refused(client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    context = {"task": "scripted", "options": {"max_evaluation": 2}}
+    stream = client.runs.stream(thread, "search", input={}, context=context, stream_mode="custom")
+    told = [part.data async for part in stream if part.event == "error"]
+    assert [error["error"] for error in told] == ["UsageError"]
+    assert "did you mean 'max_evaluations'?" in told[0]["message"]
+
+
 async def test_refuses_keys_that_the_server_would_drop(client: LangGraphClient, home: Path) -> None:
     for context, words in (
         ({"optionss": {}}, "context 'optionss' is unknown; did you mean 'options'?"),
