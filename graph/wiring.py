@@ -10,7 +10,7 @@ from evaluators.resolve import resolve_task
 from evaluators.task import Task
 from graph.config import SearchConfig
 from nodes.coder import Coder
-from nodes.models.factory import Chats
+from nodes.models.factory import Chats, require
 from nodes.models.options import ModelOptions
 from nodes.planner import Planner
 from nodes.services import HeldOutside, Presence, Services
@@ -92,6 +92,11 @@ class Backends:
             from prompts.sheets import load_sheet
 
             load_sheet(config.hardware)
+
+    def require(self, config: SearchConfig) -> None:
+        """Raise UsageError when a key or a recording that the search will ask for is missing, before it is begun."""
+        require(config.planner)
+        require(config.coder)
 
 
 def _evaluator(config: SearchConfig) -> Evaluator:

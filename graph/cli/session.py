@@ -62,7 +62,9 @@ class Session:
 
     def start(self, config: SearchConfig, task: Task) -> int:
         """Begin a run of `task` and return the exit code. Raises KsearchError."""
-        Backends().check(config)
+        backends = Backends()
+        backends.check(config)
+        backends.require(config)
         progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
         return self._visit(lambda means, listen: start(means, config, listen), progress)
 
@@ -70,6 +72,7 @@ class Session:
         """Go on with a run and return the exit code; `answers` is as in graph.runs.resume. Raises KsearchError."""
         before = load_run(self.home, name)
         config = changed(before.config, changes)
+        Backends().require(config)
         progress = Progress(
             task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
         )

@@ -1,6 +1,5 @@
 """LangChain's chat models, built for us: no streaming, no retries of their own, what they send recorded."""
 
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,26 +9,8 @@ from langchain_core.language_models import BaseChatModel
 from evaluators.errors import UsageError
 from nodes.models.errors import told
 from nodes.models.options import ModelOptions
+from nodes.models.target import Target, find_key
 from nodes.models.wire import event_hooks
-
-SERVER_KEY = "KSEARCH_SERVER_API_KEY"
-"""Environment variable with the key for `PROVIDER:NAME@URL`. A provider's own key is never sent to another server."""
-_NO_KEY = "none"
-
-
-@dataclass(frozen=True)
-class Target:
-    """A provider's model."""
-
-    provider: str
-    name: str
-    url: str | None = None
-    """Another server that speaks the provider's language; None: the provider's."""
-
-    def __str__(self) -> str:
-        """Return the string that names it."""
-        return f"{self.provider}:{self.name}" + (f"@{self.url}" if self.url else "")
-
 
 FOREIGN: tuple[type[Exception], ...] = (Exception,)
 """What a package that we do not know may raise: anything."""
@@ -66,7 +47,7 @@ def _openai(target: Target, options: ModelOptions) -> Client:
     from langchain_openai import ChatOpenAI
     from openai import DefaultAsyncHttpxClient, OpenAIError
 
-    key = _key(target, "OPENAI_API_KEY")
+    key = find_key(target)
     http = DefaultAsyncHttpxClient(event_hooks=event_hooks())
     limit = options.max_output_tokens
     given: dict[str, Any] = {
@@ -103,7 +84,7 @@ def _openai(target: Target, options: ModelOptions) -> Client:
 def _google(target: Target, options: ModelOptions) -> Client:
     from langchain_google_genai import ChatGoogleGenerativeAI
 
-    given: dict[str, Any] = {"model": target.name, "api_key": _key(target, "GOOGLE_API_KEY", "GEMINI_API_KEY")}
+    given: dict[str, Any] = {"model": target.name, "api_key": find_key(target)}
     if target.url:
         given["base_url"] = target.url
     if options.reasoning_effort is not None:
@@ -181,12 +162,3 @@ def is_strict(schema: Any) -> bool:
     ):
         return False
     return all(is_strict(item) for item in schema.values())
-
-
-def _key(target: Target, *names: str) -> str:
-    if target.url:
-        return os.environ.get(SERVER_KEY) or _NO_KEY
-    key = next((os.environ[name] for name in names if os.environ.get(name)), None)
-    if key is None:
-        raise UsageError(f"{target} needs a key: set {' or '.join(names)} in the environment or in .env")
-    return key

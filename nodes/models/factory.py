@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from evaluators.errors import UsageError
+from evaluators.recording import load_cassette
 from nodes.models.chat import Chat, ChatReply, ChatRequest
 from nodes.models.options import ModelOptions
 from nodes.models.schedule import Stage, model_at, parse_schedule
+from nodes.models.target import Target, find_key
 
 if TYPE_CHECKING:
     from langchain_core.rate_limiters import BaseRateLimiter
@@ -98,6 +100,16 @@ def kinds(spec: str) -> tuple[str, ...]:
     return tuple(stage.spec.partition(":")[0] for stage in parse_schedule(spec))
 
 
+def require(spec: str) -> None:
+    """Raise UsageError when a model that `spec` names will lack its key or its recording. Nothing is asked."""
+    for stage in parse_schedule(spec):
+        kind, _, rest = stage.spec.partition(":")
+        if kind == "cassette":
+            load_cassette(Path(rest))
+        elif kind in PROVIDERS:
+            find_key(_target(kind, rest.strip()))
+
+
 def _make(spec: str, options: ModelOptions, limiter: "BaseRateLimiter | None") -> Chat:
     kind, colon, rest = spec.partition(":")
     if spec == "manual":
@@ -122,12 +134,15 @@ def _provider(kind: str, rest: str, options: ModelOptions, limiter: "BaseRateLim
         close = difflib.get_close_matches(kind, (*PROVIDERS, "exec", "manual", "cassette"), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(f"model {kind}:{rest}: there is no provider {kind!r}{hint or '; docs/models.md lists them'}")
-    found = _AT.fullmatch(rest)
-    name, url = (found["name"], _checked(found["url"])) if found else (rest, None)
-    from nodes.models.clients import Target
     from nodes.models.provider import ProviderChat
 
-    return ProviderChat(Target(kind, name, url), options, limiter)
+    return ProviderChat(_target(kind, rest), options, limiter)
+
+
+def _target(kind: str, rest: str) -> Target:
+    found = _AT.fullmatch(rest)
+    name, url = (found["name"], _checked(found["url"])) if found else (rest, None)
+    return Target(kind, name, url)
 
 
 def _checked(url: str) -> str:

@@ -11,10 +11,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 
 from nodes.models.chat import ChatReply, ChatRequest
-from nodes.models.clients import Client, Target, build_client
+from nodes.models.clients import Client, build_client
 from nodes.models.errors import ModelFailure, told
 from nodes.models.options import ModelOptions
 from nodes.models.reading import finish_of, model_of, text_of, usage_of
+from nodes.models.target import Target
 from nodes.models.wire import Exchange, current
 from nodes.pricing import price_usd
 

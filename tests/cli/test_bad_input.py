@@ -152,3 +152,23 @@ def test_no_compiler(ksearch: Call) -> None:
     assert done.code == 1
     assert "g++ was not found" in done.out + done.err
     assert len(done.err.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("openai:gpt-5.2", "openai:gpt-5.2 needs a key: set OPENAI_API_KEY"),
+        ("exec:cat until 3, google_genai:gemini-3-pro-preview", "set GOOGLE_API_KEY or GEMINI_API_KEY"),
+        ("cassette:nowhere.jsonl", "nowhere.jsonl: cannot be read as a cassette"),
+    ],
+)
+@pytest.mark.parametrize("role", ["--planner", "--coder"])
+def test_a_model_that_cannot_be_asked_is_noticed_before_anything_is_begun(
+    ksearch: Call, tmp_path: Path, role: str, model: str, words: str
+) -> None:
+    others = {"--planner": "scripted", "--coder": "scripted", role: model}
+    done = ksearch("run", "scripted", "--evaluator", "scripted", *(part for pair in others.items() for part in pair))
+    assert done.code == 2, done.err
+    assert words in done.err
+    assert "\n" not in done.err.strip()
+    assert not (tmp_path / ".ksearch").exists()

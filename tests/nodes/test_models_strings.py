@@ -4,13 +4,14 @@ import pytest
 
 from evaluators.errors import UsageError
 from nodes.models.chat import Usage
-from nodes.models.clients import Target, is_strict
+from nodes.models.clients import is_strict
 from nodes.models.command import ExecChat
 from nodes.models.factory import Chats, ScheduledChat, kinds
 from nodes.models.manual import ManualChat
 from nodes.models.options import ModelOptions
 from nodes.models.provider import ProviderChat
 from nodes.models.schedule import Stage, model_at, parse_schedule
+from nodes.models.target import Target
 from nodes.pricing import find_price, price_usd, prices
 
 SCHEDULE = "openai:gpt-5.2 until 150, google_genai:gemini-3-pro-preview"
