@@ -25,7 +25,7 @@ _PACKED = re.compile(rb"\xd9@([0-9a-f]{64})")
 """A digest as msgpack writes it, with its length before it."""
 _PACKED_LEAF = re.compile(rb"(?:\xa8solution|\xaaevaluation)\xd9@([0-9a-f]{64})")
 _QUOTED = re.compile(rb'"([0-9a-f]{64})"')
-_LEAF = re.compile(rb'"(?:solution|evaluation)":"([0-9a-f]{64})"')
+_LEAVES = (b'"solution":', b'"evaluation":')
 """Programs and evaluations refer to nothing further."""
 
 
@@ -126,9 +126,8 @@ def _alive(connection: Connection, blobs: BlobStore) -> set[str]:
         waiting += found - alive - leaves
         alive |= found
     while waiting:
-        text = blobs.glance(waiting.pop().decode())
-        found = set(_QUOTED.findall(text))
-        waiting += (found - alive).difference(_LEAF.findall(text))
+        found, leaves = _quoted(blobs.glance(waiting.pop().decode()))
+        waiting += found - alive - leaves
         alive |= found
     return {digest.decode() for digest in alive}
 
@@ -136,9 +135,20 @@ def _alive(connection: Connection, blobs: BlobStore) -> set[str]:
 def _packed(connection: Connection) -> Iterator[tuple[set[bytes], set[bytes]]]:
     """Yield the digests in each state and pending write, and which of them refer to nothing further."""
     for data in connection.tables.contents(connection):
-        pairs = ((_PACKED, _PACKED_LEAF), (_QUOTED, _LEAF))
-        every, leaves = pairs[data.startswith(b'{"')]
-        yield set(every.findall(data)), set(leaves.findall(data))
+        if data.startswith(b'{"'):
+            yield _quoted(data)
+        else:
+            yield set(_PACKED.findall(data)), set(_PACKED_LEAF.findall(data))
+
+
+def _quoted(text: bytes) -> tuple[set[bytes], set[bytes]]:
+    """Return the digests in a compact JSON text, and which of them refer to nothing further."""
+    found, leaves = set(), set()
+    for match in _QUOTED.finditer(text):
+        found.add(match[1])
+        if text.endswith(_LEAVES, 0, match.start()):
+            leaves.add(match[1])
+    return found, leaves
 
 
 def _told(connection: Connection) -> Iterator[tuple[set[bytes], set[bytes]]]:
