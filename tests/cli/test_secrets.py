@@ -87,9 +87,9 @@ async def test_a_key_is_sent_to_the_provider_and_is_written_nowhere(tmp_path: Pa
     # What was looked through does hold what was said and why it ended.
     found = b"".join(data for _, data in contents(tmp_path / ".ksearch"))
     assert b"Incorrect API key provided: ***" in found
-    assert b"int a1;" in found
+    assert b"int sample_1;" in found
     cassette = (tmp_path / "run.jsonl").read_text()
-    assert "int a1;" in cassette
+    assert "int sample_1;" in cassette
     spend = show.json["spend"]
     assert spend["cached_share"] == pytest.approx(1024 / 1200)
     assert spend["usd"] > 0
