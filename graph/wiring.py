@@ -93,10 +93,11 @@ class Backends:
 
             load_sheet(config.hardware)
 
-    def require(self, config: SearchConfig) -> None:
-        """Raise UsageError when a key or a recording that the search will ask for is missing, before it is begun."""
-        require(config.planner)
-        require(config.coder)
+
+def require_models(config: SearchConfig) -> None:
+    """Raise UsageError when a key or a recording that a search will ask for is missing, before it is begun."""
+    require(config.planner)
+    require(config.coder)
 
 
 def _evaluator(config: SearchConfig) -> Evaluator:

@@ -31,7 +31,7 @@ from graph.report.progress import Progress
 from graph.report.questions import count_text
 from graph.report.summary import Run, best, summary
 from graph.runs import opened_services, resume, start
-from graph.wiring import Backends
+from graph.wiring import Backends, require_models
 from nodes.bundling import write_bundle
 from nodes.cassette import export_cassette
 from nodes.services import Services
@@ -62,9 +62,8 @@ class Session:
 
     def start(self, config: SearchConfig, task: Task) -> int:
         """Begin a run of `task` and return the exit code. Raises KsearchError."""
-        backends = Backends()
-        backends.check(config)
-        backends.require(config)
+        Backends().check(config)
+        require_models(config)
         progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
         return self._visit(lambda means, listen: start(means, config, listen), progress)
 
@@ -72,7 +71,7 @@ class Session:
         """Go on with a run and return the exit code; `answers` is as in graph.runs.resume. Raises KsearchError."""
         before = load_run(self.home, name)
         config = changed(before.config, changes)
-        Backends().require(config)
+        require_models(config)
         progress = Progress(
             task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
         )
