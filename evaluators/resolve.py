@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from evaluators.adapters.registry import ADAPTERS, load_adapted
@@ -46,9 +46,19 @@ def resolve_builtin(reference: str) -> Task:
         return _official(folders[reference])
     if reference in SCRIPTED_TASKS:
         return SCRIPTED_TASKS[reference]
-    close = difflib.get_close_matches(reference, list(folders), n=1, cutoff=0.0)
-    nearest = f"; did you mean {close[0]!r}?" if close else ""
-    raise TaskError(f"there is no task {reference!r}{nearest} `ksearch tasks` lists them; a folder: ./NAME")
+    near = _near(name, folders)
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ";"
+    raise TaskError(
+        f"there is no task {reference!r}{meant} `ksearch tasks` lists the built-in ones; yours are ./FOLDER,"
+        f" {', '.join(FORMS[2:])}"
+    )
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Return at most three names that may be meant: those that hold what was typed, else one that is spelt alike."""
+    word = name.lower()
+    holding = [other for other in known if len(word) > 2 and word in other.lower()]
+    return holding[:3] or difflib.get_close_matches(word, list(known), n=1)
 
 
 def builtin_names() -> Mapping[str, Path]:

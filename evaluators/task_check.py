@@ -14,7 +14,7 @@ from evaluators.user_verdict import UserVerdicts
 
 _WORKER = Path(__file__).parent / "worker"
 _NEEDED = ("tolerance.py", "floor.py")
-"""Modules of the worker that the driver goes by."""
+"""Modules of the worker that the driver goes by; and the driver that asks for floors."""
 _TIMES = 10
 """A check runs the reference this many times as often as a program's check does."""
 
@@ -39,6 +39,7 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
         return (asyncio.run(_judged_seed(task)),)
     request = {"task": task_data(task), "timed": task.device == "cpu"}
     driver, files = driver_source("check_task"), {name: (_WORKER / name).read_text() for name in _NEEDED}
+    files["floors.py"] = driver_source("floors")
     with isolation() if server is None else nullcontext(server) as means:
         try:
             answer = means.run(driver, request, files=files, timeout_s=_TIMES * task.timeout_s, lock="shared").value

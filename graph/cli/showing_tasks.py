@@ -1,6 +1,6 @@
 """`tasks`: the built-in tasks, and what one task asks for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +10,8 @@ from graph.cli.options import AsJson, Debug, HomeFolder
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from evaluators.task import Scalar, Task, Tensor, Tolerance
+    from evaluators.floors import Floors
+    from evaluators.task import Scalar, Task, Tensor, Tolerance, Workload
 
 _MARKS = {"passed": ("ok", "green"), "not checked": ("--", "yellow"), "failed": ("!!", "red")}
 app = typer.Typer(epilog="Example: ksearch tasks show softmax", rich_markup_mode=None)
@@ -41,15 +42,19 @@ def show(
     home: HomeFolder = None,
     debug: Debug = False,
 ) -> int:
-    """Show what a task computes, on which workloads, and how it is checked."""
+    """Show what a task computes, on which workloads, how it is checked, and what no program can do without."""
+    from evaluators.floors import floors_of
     from evaluators.resolve import resolve_task
 
     screen = Screen(json)
     task = resolve_task(name)
+    floors = floors_of(task)
     if json:
-        screen.data({**task.model_dump(mode="json"), "digest": task.digest})
+        least = {workload: floor.model_dump() for workload, floor in floors.by_workload.items()}
+        told = {"floors": least, "floors_problem": floors.problem}
+        screen.data({**task.model_dump(mode="json"), **told, "digest": task.digest})
         return DONE
-    screen.facts(list(_lines(task)))
+    screen.facts(list(_lines(task, floors)))
     screen.say("")
     screen.say(task.description.strip())
     return DONE
@@ -76,7 +81,7 @@ def check(
         return DONE if passed else FAILED
     for finding in findings:
         mark, style = _MARKS[finding.state]
-        screen.say(f"{mark}  {finding.check}{': ' if finding.detail else ''}{one_line(finding.detail, 400)}", style)
+        screen.say(f"{mark}  {finding.check}{': ' if finding.detail else ''}{one_line(finding.detail, 4000)}", style)
     return DONE if passed else FAILED
 
 
@@ -99,7 +104,7 @@ def _one_line(task: "Task") -> str:
     return f"{task.title or task.name} ({task.device}; {', '.join(task.contracts)}; {figure})"
 
 
-def _lines(task: "Task") -> Iterator[tuple[str, str]]:
+def _lines(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
     from graph.report.figures import OWN_VERDICT
 
     yield "task", f"{task.name}: {task.title}" if task.title else task.name
@@ -109,16 +114,16 @@ def _lines(task: "Task") -> Iterator[tuple[str, str]]:
         yield "inputs", _argument(name, value)
     for name, tensor in task.outputs.items():
         yield "outputs", _argument(name, tensor)
+    if task.constants:
+        yield "constants", _sizes(task.constants)
     for workload in task.workloads:
-        sizes = ", ".join(f"{axis} {size}" for axis, size in task.sizes(workload).items())
-        held_out = " (held out)" if workload.split == "held_out" else ""
-        yield "workloads", f"{workload.name}: {sizes}{held_out}"
+        yield "workloads", _workload(workload, floors)
     yield "tolerance", _tolerance(task.tolerance)
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
     if task.verdict != "harness":
         yield "judged by", f"{OWN_VERDICT}: {task.workloads[0].name}()"
     else:
-        yield from _yardsticks(task)
+        yield from _yardsticks(task, floors)
     for language, contract in task.contracts.items():
         seed = "with a seed program" if contract.seed is not None else "without a seed program"
         yield "languages", f"{language}: {contract.entry_point} ({contract.binding}), {seed}"
@@ -130,14 +135,48 @@ def _tolerance(rule: "Tolerance") -> str:
     return text if rule.normalised is None else f"{text}, RMS of the error <= {rule.normalised:g} of the spread"
 
 
-def _yardsticks(task: "Task") -> Iterator[tuple[str, str]]:
+def _sizes(axes: Mapping[str, object]) -> str:
+    return ", ".join(f"{axis} {size}" for axis, size in axes.items())
+
+
+def _workload(workload: "Workload", floors: "Floors") -> str:
+    """Return a workload in one line: sizes, what no program can do without, whether a search sees it."""
+    least = floors.by_workload.get(workload.name)
+    words = [_sizes({**workload.axes, **workload.params})] if workload.axes or workload.params else []
+    if least is not None:
+        words.append(f"floor {_short(least.bytes)}B, {_short(least.operations)}op")
+    held_out = " (held out)" if workload.split == "held_out" else ""
+    return f"{workload.name}: {'; '.join(words)}{held_out}"
+
+
+def _short(number: int) -> str:
+    """Return a number to three digits with its decimal prefix, ready for a unit: "1.31 M"."""
+    value, prefix = float(number), ""
+    for larger in "kMGTPE":
+        if value < 999.5:
+            break
+        value, prefix = value / 1000, larger
+    return f"{value:.3g} {prefix}"
+
+
+def _yardsticks(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
     """Yield what programs are measured against."""
     from evaluators.task_source import function_source
 
     planned = function_source(task.reference, "planned_baseline")
     found = planned or function_source(task.reference, "baseline")
     yield "baseline", "the reference" if found is None else "planned_baseline()" if planned else "baseline()"
-    yield "floors", "by floor()" if function_source(task.reference, "floor") else "none"
+    yield "floors", _floors(floors)
+
+
+def _floors(floors: "Floors") -> str:
+    from graph.report.figures import one_line
+
+    if floors.problem:
+        return f"cannot be told: {one_line(floors.problem, 400)}"
+    if not floors.by_workload:
+        return "none: no figure is refused for being too good"
+    return "with the workloads: bytes that any program moves, operations that it does"
 
 
 def _argument(name: str, value: "Tensor | Scalar") -> str:

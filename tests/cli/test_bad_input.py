@@ -38,6 +38,8 @@ def one_line(done: Done, code: int) -> str:
         (["evaluate", "softmax", "missing.cpp"], "missing.cpp: cannot be read"),
         (["evaluate", "softmax"], "files"),
         (["tasks", "show", "sofmax"], "did you mean 'softmax'"),
+        (["tasks", "show", "mla"], "'mla_paged_decode_h16_ckv512_kpe64_ps1' or 'mla_paged_prefill_causal_h16"),
+        (["tasks", "show", "nosuch"], "no task 'nosuch'; `ksearch tasks` lists the built-in ones; yours are ./FOLDER"),
         (["run", "./nowhere"], "nowhere"),
         (["export", "--format", "yaml"], "--format"),
     ],

@@ -22,9 +22,31 @@ def test_one_task(ksearch: Call) -> None:
     shown = ksearch("tasks", "show", "softmax", "--json").json
     assert shown["name"] == "softmax"
     assert {workload["split"] for workload in shown["workloads"]} == {"search", "held_out"}
+    assert set(shown["floors"]) == {workload["name"] for workload in shown["workloads"]}
+    assert shown["floors"]["256x1024"] == {"bytes": 8 * 256 * 1024, "operations": 5 * 256 * 1024}
     text = ksearch("tasks", "show", "softmax").out
-    assert "(held out)" in text
+    assert "256x1024: rows 256, cols 1024; floor 2.1 MB, 1.31 Mop\n" in text
+    assert "one_column: rows 33, cols 1; floor 264 B, 165 op (held out)\n" in text
     assert "rtol" in text
+
+
+def test_constants_stand_once_and_parameters_with_their_workload(ksearch: Call) -> None:
+    text = ksearch("tasks", "show", "trimul").out
+    assert text.count("hidden 128") == 1
+    assert ": batch 1, n 1024, dim 768, distribution normal, mask ones; floor " in text
+
+
+def test_a_task_is_shown_though_its_floor_cannot_be_told(ksearch: Call, tmp_path: Path) -> None:
+    functions = "def inputs(n=8):\n    return torch.ones(n)\n\n\ndef reference(x):\n    return x + 1\n\n\n"
+    (tmp_path / "mine.py").write_text(
+        f"import torch\n\n\n{functions}def floor(n):\n    return {{'bytes': 1 // (n - 8)}}\n"
+    )
+    done = ksearch("tasks", "show", "mine.py")
+    assert done.code == 0
+    assert "floors     cannot be told: floor() of default failed: ZeroDivisionError" in done.out
+    shown = ksearch("tasks", "show", "mine.py", "--json").json
+    assert shown["floors"] == {}
+    assert shown["floors_problem"].startswith("floor() of default failed")
 
 
 def test_doctor(ksearch: Call, tmp_path: Path) -> None:

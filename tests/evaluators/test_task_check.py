@@ -10,7 +10,7 @@ from evaluators.task import Task, Tensor, Tolerance
 from evaluators.task_check import Finding, check_task
 from tests.evaluators import tiny
 
-FLOOR = "\ndef floor(axes):\n    return {'bytes': %d, 'operations': 1}\n"
+FLOOR = "\ndef floor(axes):\n    return {'bytes': %s, 'operations': 1}\n"
 
 
 def states(findings: tuple[Finding, ...]) -> dict[str, str]:
@@ -19,7 +19,7 @@ def states(findings: tuple[Finding, ...]) -> dict[str, str]:
 
 def test_a_good_task_passes() -> None:
     findings = check_task(resolve_task("softmax"))
-    assert len(findings) == 10
+    assert len(findings) == 11
     assert {finding.state for finding in findings} == {"passed"}, findings
     half = next(finding for finding in findings if finding.check == "half precision")
     assert "float16 results are wrong" in half.detail
@@ -49,7 +49,13 @@ MISTAKES: dict[str, tuple[str, Task | str, str]] = {
     ),
     "too narrow": ("the tolerance is not vacuous", tolerating(rtol=1e-9, atol=0), "an error of four times the"),
     "wrong baseline": ("the baseline is right", GOOD + "\ndef baseline(x):\n    return x\n", "elements are wrong"),
-    "floor": ("the floor is below the baseline", GOOD + FLOOR % (1 << 40), "the floor is"),
+    "floor": ("the floor is below the baseline", GOOD + FLOOR % (1 << 40), "not at 3 of 3 workloads: small (base"),
+    "one floor": (
+        "the floor is below the baseline",
+        GOOD + FLOOR % "1 << 40 if axes['rows'] == 32 else 1",
+        "not at 1 of 3 workloads: wide (baseline ",
+    ),
+    "floor of one workload": ("floors", GOOD + FLOOR % "1 // (axes['rows'] - 7)", "floor() of odd failed: ZeroDiv"),
     "raises": ("the reference runs", RAISING, "OSError: no"),
     "other shape": (
         "the reference runs",
@@ -73,3 +79,15 @@ def test_a_mistake_is_found(what: str, server: Isolation) -> None:
     findings = check_task(task, server)
     found = next(finding for finding in findings if finding.check == check)
     assert (found.state, reason in found.detail) == ("failed", True), found
+
+
+def test_the_closest_floor_is_named_where_there_is_one(server: Isolation) -> None:
+    found = {finding.check: finding for finding in check_task(tiny.softmax(reference=GOOD + FLOOR % 1), server)}
+    assert found["the floor is below the baseline"].detail.startswith("3 workloads, closest at ")
+    found = {finding.check: finding for finding in check_task(tiny.softmax(reference=GOOD), server)}
+    assert found["floors"].detail == "none: nothing is refused for being too fast"
+    assert "the floor is below the baseline" not in found
+    on_gpu = tiny.softmax(reference=GOOD + FLOOR % 1).model_copy(update={"device": "cuda"})
+    found = {finding.check: finding for finding in check_task(on_gpu, server)}
+    assert found["floors"].detail == "told for 3 workloads"
+    assert found["the floor is below the baseline"].state == "not checked"
