@@ -83,6 +83,9 @@ class Evaluation(Record):
     """The integrity rule that fired; set exactly when status is `integrity`."""
     objective: Value | None = None
     """None unless every search workload passed and was timed."""
+    provisional: Value | None = None
+    """Of a certification by another protocol than the search's: the objective by the search's, measured beside it.
+    Figures of two protocols are never compared."""
     workloads: tuple[WorkloadResult, ...] = ()
     versus_rival: Value | None = None
     """Rival time / candidate time from one interleaved run: above 1, the candidate is faster."""
@@ -101,9 +104,16 @@ class Evaluation(Record):
         timed = self.tier in ("timed", "certified")
         if (self.status is Status.PASSED and timed) != (self.objective is not None):
             raise ValueError("an objective exists exactly when the program passed and was timed")
+        if self.provisional is not None and self.tier != "certified":
+            raise ValueError("only what is certified has a provisional figure beside its objective")
         if (self.status is Status.INTEGRITY) != (self.rule is not None):
             raise ValueError("status integrity names the rule that fired, and only it does")
         return self
+
+    @property
+    def searched(self) -> Value | None:
+        """The objective by the protocol of effort `search`: what figures of a search may be compared with."""
+        return self.objective if self.provisional is None else self.provisional
 
     @property
     def passed(self) -> bool:

@@ -26,7 +26,7 @@ class Evaluator(Protocol):
         ...
 
     def protocol(self, task: Task) -> str:
-        """Return the name and version of the timing protocol that figures for `task` are taken by."""
+        """Return the name and version of the timing protocol by which a search's figures for `task` are taken."""
         ...
 
     async def environment(self) -> Environment:

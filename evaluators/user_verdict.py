@@ -5,7 +5,7 @@ import json
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from evaluators.adapters.source_file import SourceFile
 from evaluators.evaluation import TIER_OF, Comparison, Effort, Environment, Evaluation, Pair, WorkloadResult
 from evaluators.isolation import Answer, IsolatedFailure, Isolation
 from evaluators.objective import Objective, Value, gain
-from evaluators.protocols import USER_VERDICT
+from evaluators.protocols import protocol_of
 from evaluators.solution import Solution
 from evaluators.task import Task
 from evaluators.worker import gpus
@@ -24,6 +24,7 @@ from evaluators.worker.figures import figure
 from evaluators.worker.status import Status
 
 NOTE = "user's own verdict: the task's evaluator said so, nothing was checked or timed by ksearch"
+GPUMODE_NOTE = "GPU MODE's own verdict: the problem's eval.py checked and timed the program in the program's process"
 RUNS: dict[Effort, int] = {"check": 1, "search": 1, "certify": 3}
 """How often the evaluator judges a program."""
 _EVALUATOR = "the_evaluator.py"
@@ -69,6 +70,8 @@ class _Verdicts:
     """What the evaluator said of one program."""
 
     figures: list[float]
+    searched: list[float] = field(default_factory=list)
+    """Of a certification by another protocol than the search's: figures by the search's."""
     status: Status = Status.PASSED
     message: str = ""
     log: str = ""
@@ -115,12 +118,16 @@ class UserVerdicts:
             for b in passed[place + 1 :]
         )
         return Comparison(
-            task=task.digest, protocol=USER_VERDICT, evaluations=records, pairs=pairs, environment=environment
+            task=task.digest,
+            protocol=protocol_of(task.device, task.verdict, effort),
+            evaluations=records,
+            pairs=pairs,
+            environment=environment,
         )
 
     def protocol(self, task: Task) -> str:
         """See `Evaluator`."""
-        return USER_VERDICT
+        return protocol_of(task.device, task.verdict, "search")
 
     async def environment(self) -> Environment:
         """See `Evaluator`."""
@@ -148,6 +155,8 @@ class UserVerdicts:
             value, feedback = _understood(task.objective, answer.value, effort)
             said.log = feedback or answer.output[-2000:]
             said.figures.append(value)
+            if "searched" in answer.value:
+                said.searched.append(_figure_in(task.objective.name, answer.value["searched"], feedback))
         except IsolatedFailure as failure:
             said.status, said.message, said.log = failure.status, failure.message, failure.log
         except asyncio.CancelledError:
@@ -174,20 +183,21 @@ class UserVerdicts:
         self, task: Task, solution: Solution, effort: Effort, said: _Verdicts, environment: Environment
     ) -> Evaluation:
         passed = said.status is Status.PASSED
-        value = figure(said.figures) if passed and effort != "check" else None
+        objective = _value(said.figures) if passed and effort != "check" else None
         return Evaluation(
             status=said.status,
             tier=TIER_OF[effort] if passed else "built",
             solution=solution.digest,
             task=task.digest,
             effort=effort,
-            protocol=USER_VERDICT,
+            protocol=protocol_of(task.device, task.verdict, effort),
             message=said.message,
             log=said.log,
-            objective=None if value is None else Value(value=value.value, low=value.low, high=value.high),
+            objective=objective,
+            provisional=_value(said.searched) if passed and said.searched else None,
             workloads=(WorkloadResult(workload=task.workloads[0].name, status=said.status, message=said.message),),
             environment=environment,
-            notes=(NOTE,),
+            notes=(GPUMODE_NOTE if task.verdict == "gpumode" else NOTE,),
             device_s=said.wall_s,
             wall_s=said.wall_s,
         )
@@ -207,15 +217,24 @@ def _understood(objective: Objective, answer: Any, effort: Effort) -> tuple[floa
         name = TESTS
     if name == COMBINED and name not in metrics:
         name = next(iter(metrics)) if len(metrics) == 1 else "score"
+    return _figure_in(name, metrics, feedback), feedback
+
+
+def _figure_in(name: str, metrics: Mapping[str, Any], feedback: str) -> float:
+    """Return the metric `name`. Raises IsolatedFailure when it is missing or not above 0."""
     if not isinstance(metrics.get(name), int | float):
         words = ", ".join(sorted(map(str, metrics)))[:300]
         raise IsolatedFailure(Status.RUNTIME_ERROR, f"the evaluator gave no metric {name!r}; it gave {words}", feedback)
     value = float(metrics[name])
     if not math.isfinite(value) or value <= 0:
         raise IsolatedFailure(Status.WRONG_VALUES, f"the evaluator's {name} is {value:g}, not above 0", feedback)
-    return value, feedback
+    return value
 
 
 def _ratio(objective: Objective, figures: Sequence[float], others: Sequence[float]) -> Value:
-    found = figure([gain(a, b, objective.goal) for a, b in zip(figures, others, strict=True)])
+    return _value([gain(a, b, objective.goal) for a, b in zip(figures, others, strict=True)])
+
+
+def _value(estimates: Sequence[float]) -> Value:
+    found = figure(estimates)
     return Value(value=found.value, low=found.low, high=found.high)

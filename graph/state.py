@@ -3,7 +3,7 @@
 Everything large (programs, evaluations, replies, the tree, the configuration) is a blob; the state holds digests.
 """
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 
 class Log(TypedDict):
@@ -46,9 +46,16 @@ class Incumbent(TypedDict):
     evaluation: str
     objective: dict[str, float]
     """value, low, high in the objective's unit."""
+    searched: NotRequired[dict[str, float]]
+    """The same by the search's protocol; left out where certification has no other one."""
     node: str
     """Node that found it; `root` for the seed."""
     round: int
+
+
+def searched(incumbent: Incumbent) -> dict[str, float]:
+    """Return the incumbent's figure by the protocol by which the search's figures are taken."""
+    return incumbent.get("searched", incumbent["objective"])
 
 
 class Spend(TypedDict):

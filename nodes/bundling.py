@@ -18,6 +18,7 @@ from evaluators.protocols import tie_margin
 from evaluators.solution import Solution
 from evaluators.task import Task
 from evaluators.worker.bundle import Incumbent, Request
+from graph.state import searched
 from nodes.deferral import DeferredQuestion
 
 EVENT = "bundle"
@@ -97,7 +98,7 @@ def _pack(blobs: BlobStore, snapshot: Snapshot, questions: Sequence[DeferredQues
         task,
         {solution.digest: solution for solution in solutions.values()},
         requests,
-        None if incumbent is None else Incumbent(digests[incumbent["solution"]], incumbent["objective"]["value"]),
+        None if incumbent is None else Incumbent(digests[incumbent["solution"]], searched(incumbent)["value"]),
         values.get("environment", ""),
         tie_margin(task.device, task.verdict),
         MEMORY_BYTES,

@@ -9,7 +9,8 @@ from evaluators.objective import Goal, better
 from evaluators.solution import Solution
 from evaluators.task import Task
 from graph.cycles import Result
-from graph.state import Incumbent
+from graph.state import Incumbent, searched
+from nodes.incumbents import incumbent_of
 from nodes.judged import judge
 from nodes.services import Services
 from nodes.telling import Tell
@@ -27,7 +28,7 @@ class Certified:
 
 def challengers(results: list[Result], incumbent: Incumbent | None, goal: Goal, margin: float) -> list[int]:
     """Return the positions of the results that may replace the incumbent, best first (then cycle, then sample)."""
-    known = None if incumbent is None else incumbent["objective"]["value"]
+    known = None if incumbent is None else searched(incumbent)["value"]
     values = {
         at: result.objective.value
         for at, result in enumerate(results)
@@ -67,14 +68,8 @@ class Certifier:
             blob = await self.services.keep(verdict)
             accepted = self._accepts(verdict, rival)
             self._told(result, verdict, accepted)
-            if accepted and verdict.objective is not None:
-                new = Incumbent(
-                    solution=result.solution,
-                    evaluation=blob,
-                    objective=verdict.objective.model_dump(),
-                    node=nodes[result.cycle],
-                    round=round_,
-                )
+            if accepted:
+                new = incumbent_of(result.solution, blob, verdict, nodes[result.cycle], round_)
                 return Certified(new, downgraded, spent)
             if not verdict.passed:
                 downgraded[at] = _downgrade(result, verdict, blob)

@@ -15,6 +15,7 @@ from graph.transitions import plant
 from graph.world_model import ROOT, Evidence, WorldModel
 from nodes.accounts import add_calls, no_spend
 from nodes.committing import commit, frontier_digest
+from nodes.incumbents import incumbent_of
 from nodes.judged import judge
 from nodes.planner import PlannerView, Proposal
 from nodes.programs import settings_of
@@ -105,17 +106,10 @@ async def _standing(
         attempts=(),
         outcomes={verdict.status.value: 1},
         solution=solution,
-        objective=verdict.objective,
+        objective=verdict.searched,
         settings=settings_of(seed),
     )
-    incumbent = Incumbent(
-        solution=solution,
-        evaluation=evaluation,
-        objective=verdict.objective.model_dump(),
-        node=ROOT,
-        round=0,
-    )
-    return evidence, incumbent
+    return evidence, incumbent_of(solution, evaluation, verdict, ROOT, 0)
 
 
 def _nothing_to_start_from(config: SearchConfig, seed: Solution | None, verdict: Evaluation | None) -> Stop | None:

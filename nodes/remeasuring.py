@@ -8,6 +8,7 @@ from evaluators.task import Task
 from graph.config import SearchConfig
 from graph.cycles import Best, Cycle
 from graph.state import Incumbent, SearchState
+from nodes.incumbents import incumbent_of
 from nodes.judged import judge
 from nodes.paid import PaidCalls
 from nodes.services import Services
@@ -59,7 +60,7 @@ async def _incumbent(
     if verdict.objective is None:
         return None
     blob = await services.keep(verdict)
-    return {**incumbent, "evaluation": blob, "objective": verdict.objective.model_dump()}
+    return incumbent_of(incumbent["solution"], blob, verdict, incumbent["node"], incumbent["round"])
 
 
 async def _cycle(services: Services, calls: PaidCalls, evaluator: Evaluator, task: Task, cycle: Cycle) -> Cycle:

@@ -105,7 +105,7 @@ def _one_line(task: "Task") -> str:
 
 
 def _lines(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
-    from graph.report.figures import OWN_VERDICT
+    from graph.report.figures import WHOSE
 
     yield "task", f"{task.name}: {task.title}" if task.title else task.name
     yield "origin", task.origin
@@ -121,7 +121,8 @@ def _lines(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
     yield "tolerance", _tolerance(task.tolerance)
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
     if task.verdict != "harness":
-        yield "judged by", f"{OWN_VERDICT}: {task.workloads[0].name}()"
+        judge = f": {task.workloads[0].name}()" if task.verdict == "user" else ""
+        yield "judged by", f"{WHOSE[task.verdict]}{judge}"
     else:
         yield from _yardsticks(task, floors)
     for language, contract in task.contracts.items():

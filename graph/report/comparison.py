@@ -8,7 +8,7 @@ from typing import Any
 from evaluators.evaluation import Comparison, Evaluation, WorkloadResult
 from evaluators.objective import Value
 from evaluators.task import Task
-from graph.report.figures import OWN_VERDICT, one_line, quantity, ratio_to_baseline, shown
+from graph.report.figures import BY_WHOM, one_line, quantity, ratio_to_baseline, shown
 from graph.report.ratios import ratios, ratios_text
 
 
@@ -82,7 +82,7 @@ def _workload(result: WorkloadResult) -> dict[str, Any]:
 def comparison_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for people; `facts` as `comparison` returns them."""
     if facts["verdict"] != "harness":
-        yield f"{OWN_VERDICT}: nothing below was checked or timed by ksearch"
+        yield f"{BY_WHOM[facts['verdict']]} ({facts['protocol']})"
     for program in facts["programs"]:
         yield from _program_lines(program)
     for pair in facts["pairs"]:

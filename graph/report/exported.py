@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from evaluators.evaluation import Evaluation
-from evaluators.protocols import USER_VERDICT
+from evaluators.protocols import protocol_of
 from evaluators.solution import Solution
-from graph.report.figures import OWN_VERDICT, one_line, quantity, shown
+from evaluators.task import Task
+from graph.report.figures import BY_WHOM, one_line, quantity, shown
 from graph.report.ratios import ratios, ratios_text
 from graph.report.summary import Run, best_text
 from graph.report.tree import tree_rows
@@ -25,8 +26,8 @@ def _lines(run: Run, solution: Solution) -> Iterator[str]:
     if solution.flags:
         yield f"- flags: `{' '.join(solution.flags)}`"
     yield f"- digest: `{solution.digest}`"
-    if run.best is not None:
-        yield from _measured(run.best)
+    if run.best is not None and run.task is not None:
+        yield from _measured(run.task, run.best)
     yield ""
     yield f"Check it again, here: `ksearch evaluate {run.config.task} solution.json --effort certify`"
     yield ""
@@ -38,10 +39,13 @@ def _lines(run: Run, solution: Solution) -> Iterator[str]:
     yield "whole plan), `run.json` (the run: options, budget, spend)."
 
 
-def _measured(evaluation: Evaluation) -> Iterator[str]:
+def _measured(task: Task, evaluation: Evaluation) -> Iterator[str]:
     yield f"- protocol: {evaluation.protocol}, tier {evaluation.tier}"
-    if evaluation.protocol == USER_VERDICT:
-        yield f"- {OWN_VERDICT}: the task's evaluator gave the figure, ksearch checked and timed nothing"
+    if task.verdict != "harness":
+        yield f"- {BY_WHOM[task.verdict]}"
+    if evaluation.provisional is not None:
+        searched = protocol_of(task.device, task.verdict, "search")
+        yield f"- by the search's protocol, {searched}: {shown(evaluation.provisional, task.objective.unit)}"
     if evaluation.environment is not None:
         environment = evaluation.environment
         yield f"- measured on: {environment.device}, torch {environment.torch}, {environment.compiler or 'no compiler'}"

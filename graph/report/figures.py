@@ -8,8 +8,13 @@ from evaluators.evaluation import Evaluation
 from evaluators.objective import Objective, Value
 from graph.wording import one_line as one_line
 
-OWN_VERDICT = "the user's own verdict"
-"""What is said beside figures that a task's own evaluator gave."""
+WHOSE: Mapping[str, str] = {"user": "the user's own verdict", "gpumode": "the verdict of GPU MODE's eval.py"}
+"""Who decides on a task that ksearch does not judge by itself (field `verdict`) -> what is said beside the figures."""
+BY_WHOM: Mapping[str, str] = {
+    "user": f"{WHOSE['user']}: nothing was checked or timed by ksearch",
+    "gpumode": f"{WHOSE['gpumode']}: it checked and timed, in the program's process; ksearch did neither",
+}
+"""The same in a sentence."""
 
 
 def ratio_to_baseline(objective: Objective, evaluation: Evaluation) -> Value | None:

@@ -12,7 +12,7 @@ from evaluators.solution import Language
 from evaluators.task import Task
 from graph.config import SearchConfig
 from graph.edits import EditBatch
-from graph.report.figures import OWN_VERDICT, against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
+from graph.report.figures import WHOSE, against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
 from graph.report.questions import Pending, count_text, listed, pending
 from graph.report.spending import cached_share, nodes_of_cycles, spend_by
 from graph.state import Incumbent, Spend
@@ -195,7 +195,7 @@ def best_text(run: Run) -> str:
     if run.unit != "x":
         parts.append(shown(run.incumbent["objective"], run.unit))
     if run.task.verdict != "harness":
-        parts.append(OWN_VERDICT)
+        parts.append(WHOSE[run.task.verdict])
     else:
         parts.append("certified" if run.best.tier == "certified" else "not certified")
     parts.append("the seed program" if node == "root" else f"{node} in round {run.incumbent['round']}")

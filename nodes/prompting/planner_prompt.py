@@ -9,6 +9,7 @@ from evaluators.evaluation import Evaluation
 from evaluators.objective import gain
 from evaluators.solution import Solution
 from graph.calibration import Calibration, CalibrationPoint
+from graph.state import searched
 from graph.world_model import ROOT, Node, WorldModel
 from nodes.models.chat import ChatRequest
 from nodes.planner import CycleReport, PlannerView
@@ -50,7 +51,7 @@ def planner_request(variant: Variant, view: PlannerView, *, first: bool) -> Chat
         "first_intents": FIRST_INTENTS,
         "program": incumbent,
         "best_node": ROOT if view.incumbent is None else view.incumbent["node"],
-        "best_objective": None if view.incumbent is None else view.incumbent["objective"]["value"],
+        "best_objective": None if view.incumbent is None else searched(view.incumbent)["value"],
         "figures": figures(view.task, _columns(view, verdict)),
         "environment": measured_on(verdict),
         "tree": _tree(variant, view),

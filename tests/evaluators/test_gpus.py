@@ -53,7 +53,8 @@ def test_a_number_counts_among_the_visible(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_tie_margin_is_the_protocols() -> None:
-    assert [tie_margin(*of) for of in (("cpu", "harness"), ("cuda", "harness"), ("cuda", "gpumode"))] == [0.03, 0.01, 0]
+    of = (("cpu", "harness"), ("cuda", "harness"), ("cuda", "gpumode"), ("cuda", "user"))
+    assert [tie_margin(*task) for task in of] == [0.03, 0.01, 0.01, 0]
 
 
 @no_gpu

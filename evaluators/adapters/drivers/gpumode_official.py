@@ -43,6 +43,8 @@ class Failed(Exception):
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Return `{"metrics", "feedback"}` or `{"failed": {"status", "message", "log"}}`.
 
+    In leaderboard mode `searched` holds the metrics of the benchmark stage, which comes before it.
+
     `request`: `files` (name -> text) of the problem and the program, `main`, `submission`, `tests`, `benchmarks`,
     `ranking`, `timeouts_s`, `mode`, `secret` (a seed or None).
     """
@@ -53,7 +55,10 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     try:
         _compile(place, request["submission"])
         results = [_stage(place, request, mode) for mode in STAGES[request["mode"]]]
-        return _figures(results[-1], request["ranking"]) if request["mode"] != "test" else _tested(results[-1])
+        if request["mode"] == "test":
+            return _tested(results[-1])
+        figures = [_figures(result, request["ranking"]) for result in results[1:]]
+        return figures[-1] if len(figures) == 1 else {**figures[-1], "searched": figures[0]["metrics"]}
     except Failed as failure:
         return {"failed": {"status": failure.status, "message": failure.message, "log": failure.log}}
 
