@@ -1,11 +1,10 @@
 """LangGraph's tables on PostgreSQL: a checkpoint's plain values stand in its row, the others beside it, by version."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from checkpoints.packed import unpack
-from checkpoints.sql import Connection, Saved, Write
+from checkpoints.sql import PACKED_DIGEST_BYTES, Connection, Saved, Write
 
 _OF = "thread_id = ? AND checkpoint_ns = ''"
 _SAVED = """
@@ -104,10 +103,12 @@ class PostgresTables:
         """See `Tables`."""
         if not self.exist(connection):
             return
-        for (values,) in connection.execute("SELECT checkpoint -> 'channel_values' FROM checkpoints"):
-            yield json.dumps(values, separators=(",", ":")).encode()
+        # DISTINCT, as branches hold the same values again.
+        for (values,) in connection.execute("SELECT DISTINCT (checkpoint -> 'channel_values')::text FROM checkpoints"):
+            yield values.encode()
         for table in ("checkpoint_blobs", "checkpoint_writes"):
-            for (data,) in connection.execute(f"SELECT blob FROM {table} WHERE blob IS NOT NULL"):
+            sql = f"SELECT DISTINCT blob FROM {table} WHERE length(blob) >= {PACKED_DIGEST_BYTES}"
+            for (data,) in connection.execute(sql):
                 yield data
 
 

@@ -6,8 +6,9 @@ everything stays.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from typing import NamedTuple
 
 from checkpoints.blobs import BlobStore
 from checkpoints.database import database_place, open_blobs, open_connection, open_reader
@@ -20,13 +21,23 @@ from evaluators.objective import Record
 
 GRACE_S = 60.0
 """Blobs younger than this stay: a process may have written them just before the row that refers to them, seconds."""
-_DIGEST = re.compile(rb"[0-9a-f]{64}")
-_PACKED = re.compile(rb"\xd9@([0-9a-f]{64})")
-"""A digest as msgpack writes it, with its length before it."""
-_PACKED_LEAF = re.compile(rb"(?:\xa8solution|\xaaevaluation)\xd9@([0-9a-f]{64})")
-_QUOTED = re.compile(rb'"([0-9a-f]{64})"')
-_LEAVES = (b'"solution":', b'"evaluation":')
-"""Programs and evaluations refer to nothing further."""
+
+
+class Looks(NamedTuple):
+    """How digests stand in one kind of text."""
+
+    digest: re.Pattern[bytes]
+    lead: int = 0
+    """Bytes of it before the digest."""
+    leaves: tuple[bytes, ...] = ()
+    """What stands before a program or an evaluation: those refer to nothing further."""
+
+
+_PACKED = Looks(re.compile(rb"\xd9@([0-9a-f]{64})"), 2, (b"\xa8solution", b"\xaaevaluation"))
+"""As msgpack writes them, with their length before them."""
+_QUOTED = Looks(re.compile(rb'"([0-9a-f]{64})"'), 1, (b'"solution":', b'"evaluation":'))
+"""In compact JSON."""
+_BARE = Looks(re.compile(rb"[0-9a-f]{64}"))
 
 
 class Pruned(Record):
@@ -120,40 +131,26 @@ def _alive(connection: Connection, blobs: BlobStore) -> set[str]:
 
     A digest is known by its looks, whatever record it stands in, so what is kept is never too little.
     """
-    alive = {row[0].encode() for row in connection.execute("SELECT result FROM ledger WHERE result IS NOT NULL")}
+    # The ledger's results refer to nothing further.
+    alive = {
+        row[0].encode() for row in connection.execute("SELECT DISTINCT result FROM ledger WHERE result IS NOT NULL")
+    }
     waiting: list[bytes] = []
-    for found, leaves in (*_packed(connection), *_told(connection)):
-        waiting += found - alive - leaves
-        alive |= found
+    for data in connection.tables.contents(connection):
+        waiting += _news(data, _QUOTED if data.startswith(b'{"') else _PACKED, alive)
+    for table in ("threads", "events", "requests", "evaluations"):
+        for row in connection.execute(f"SELECT * FROM {table}"):
+            waiting += _news(" ".join(cell for cell in row if isinstance(cell, str)).encode(), _BARE, alive)
     while waiting:
-        found, leaves = _quoted(blobs.glance(waiting.pop().decode()))
-        waiting += found - alive - leaves
-        alive |= found
+        waiting += _news(blobs.glance(waiting.pop().decode()), _QUOTED, alive)
     return {digest.decode() for digest in alive}
 
 
-def _packed(connection: Connection) -> Iterator[tuple[set[bytes], set[bytes]]]:
-    """Yield the digests in each state and pending write, and which of them refer to nothing further."""
-    for data in connection.tables.contents(connection):
-        if data.startswith(b'{"'):
-            yield _quoted(data)
-        else:
-            yield set(_PACKED.findall(data)), set(_PACKED_LEAF.findall(data))
+def _news(text: bytes, looks: Looks, alive: set[bytes]) -> list[bytes]:
+    """Add the digests in a text to those that are alive, and return the new ones that may refer to more.
 
-
-def _quoted(text: bytes) -> tuple[set[bytes], set[bytes]]:
-    """Return the digests in a compact JSON text, and which of them refer to nothing further."""
-    found, leaves = set(), set()
-    for match in _QUOTED.finditer(text):
-        found.add(match[1])
-        if text.endswith(_LEAVES, 0, match.start()):
-            leaves.add(match[1])
-    return found, leaves
-
-
-def _told(connection: Connection) -> Iterator[tuple[set[bytes], set[bytes]]]:
-    """Yield likewise the digests in our own tables, the ledger's results excepted: those refer to nothing further."""
-    for table in ("threads", "events", "requests", "evaluations"):
-        for row in connection.execute(f"SELECT * FROM {table}"):
-            text = " ".join(cell for cell in row if isinstance(cell, str)).encode()
-            yield set(_DIGEST.findall(text)), set()
+    Most texts bring nothing new, so where a digest stands is looked at only when it is.
+    """
+    new = set(looks.digest.findall(text)) - alive
+    alive |= new
+    return [digest for digest in new if not text.endswith(looks.leaves, 0, text.index(digest) - looks.lead)]

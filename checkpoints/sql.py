@@ -7,6 +7,9 @@ values. What differs is behind these protocols.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+PACKED_DIGEST_BYTES = 66
+"""What a digest takes up in packed data: 64 hex digits after their length."""
+
 
 class Rows(Protocol):
     """What a statement brought."""
@@ -132,5 +135,8 @@ class Tables(Protocol):
         ...
 
     def contents(self, connection: Connection) -> Iterator[bytes]:
-        """Yield what every checkpoint and every write of all threads holds, packed or as JSON text."""
+        """Yield what checkpoints and writes of all threads hold, packed or as JSON text, at least once each.
+
+        What is too short to hold a digest may be left out.
+        """
         ...

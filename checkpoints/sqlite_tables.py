@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.faults import is_code
 from checkpoints.packed import unpack
-from checkpoints.sql import Connection, Saved, Write
+from checkpoints.sql import PACKED_DIGEST_BYTES, Connection, Saved, Write
 
 _OF = "thread_id = ? AND checkpoint_ns = ''"
 _LISTED = "checkpoint_id IN (SELECT value FROM json_each(?))"
@@ -79,7 +79,8 @@ class SqliteTables:
     def contents(self, connection: Connection) -> Iterator[bytes]:
         """See `Tables`."""
         if self.exist(connection):
-            for sql in ("SELECT checkpoint FROM checkpoints", "SELECT value FROM writes WHERE value IS NOT NULL"):
+            written = f"SELECT value FROM writes WHERE length(value) >= {PACKED_DIGEST_BYTES}"
+            for sql in ("SELECT checkpoint FROM checkpoints", written):
                 for (data,) in connection.execute(sql):
                     yield data
 
