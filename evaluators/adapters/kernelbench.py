@@ -197,9 +197,9 @@ def _probed(source: SourceFile, reference: str, device: str) -> Signature:
     plain = Workload(name="as given", axes={})
     scaled = [Workload(name=f"times {scale:g}", split="held_out", axes={}, params={"scale": scale}) for scale in SCALES]
     try:
-        return probed(source, reference, [plain, *scaled], PROBE_S, device)
+        return probed(source, reference, [plain, *scaled], PROBE_S, fake=device != "cpu")
     except TaskError:
-        return probed(source, reference, [plain], PROBE_S, device)
+        return probed(source, reference, [plain], PROBE_S, fake=device != "cpu")
 
 
 def _task(source: SourceFile, reference: str, signature: Signature, device: str) -> Task:

@@ -59,14 +59,15 @@ class Signature:
 
 
 def probed(
-    source: SourceFile, reference: str, workloads: Sequence[Workload], timeout_s: float, device: str
+    source: SourceFile, reference: str, workloads: Sequence[Workload], timeout_s: float, *, fake: bool
 ) -> Signature:
     """Return what `reference`, source in the tasks' format, makes and returns at `workloads`, within `timeout_s`.
 
+    With `fake`, nothing is computed where sizes and types can be told without: for what is large, or needs a GPU.
     Raises TaskError that names the file of `source` and what failed.
     """
     cases = [{"axes": dict(workload.axes), "params": dict(workload.params)} for workload in workloads]
-    answer = _asked(str(source.path), reference, canonical_json(cases), min(timeout_s, PROBE_S), device != "cpu")
+    answer = _asked(str(source.path), reference, canonical_json(cases), min(timeout_s, PROBE_S), fake)
     if "problem" in answer:
         source.refuse(str(answer["problem"])[:600])
     try:

@@ -15,7 +15,7 @@ from evaluators.errors import TaskError
 from evaluators.evaluation import Environment
 from evaluators.local import LocalEvaluator
 from evaluators.resolve import resolve_task
-from evaluators.task import Task, contract_solution
+from evaluators.task import Task, Tensor, contract_solution
 from evaluators.task_file import TASKS
 from evaluators.user_verdict import UserVerdicts
 
@@ -120,6 +120,88 @@ async def test_the_strict_protocol(write: Callable[..., Path]) -> None:
     verdicts = await judge.compare(task, [solution(task, text) for text in programs.values()], "check")
     await judge.close()
     assert [verdict.status.value for verdict in verdicts.evaluations] == list(programs)
+
+
+MIXED = """import torch
+from utils import make_match_reference
+
+
+def generate_input(n, seed, nomask, negated):
+    gen = torch.Generator(device="cuda").manual_seed(seed)
+    x = torch.randn(n, 4, device="cuda", generator=gen)
+    mask = torch.ones(n, device="cuda") if nomask else torch.randint(0, 2, (n,), device="cuda", generator=gen)
+    return x, mask, {"n": n, "nomask": nomask, "skip": nomask, "negated": negated}
+
+
+def ref_kernel(data):
+    x, mask, config = data
+    kept = x if config["skip"] else x * mask[:, None]
+    return (-kept if config["negated"] else kept) * config["n"]
+
+
+check_implementation = make_match_reference(ref_kernel, rtol=1e-4, atol=1e-5)
+"""
+MIXED_PROGRAM = """import torch
+
+
+def custom_kernel(data):
+    x, mask, config = data
+    assert sorted(config) == ["n", "negated", "skip"], config
+    assert config["skip"] is False
+    assert type(config["negated"]) is bool
+    assert mask.dtype == torch.float32
+    kept = x * mask[:, None] * config["n"]
+    return -kept if config["negated"] else kept
+"""
+MIXED_YAML = (
+    YAML.split("tests:")[0]
+    + """tests:
+  - {n: 8, seed: 4, nomask: True, negated: True}
+benchmarks:
+  - {n: 16, seed: 6, nomask: True, negated: False}
+  - {n: 32, seed: 7, nomask: False, negated: True}
+"""
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_differs_between_cases_has_one_type_and_tells_nothing(write: Callable[..., Path], device: str) -> None:
+    task = resolve_task(f"gpumode:{write(task_yml=MIXED_YAML, reference_py=MIXED)}#{device}")
+    assert list(task.inputs) == ["data_0", "data_1", "n", "negated"]
+    assert task.inputs["data_1"] == Tensor(
+        shape=("n",), dtype="float32", description="made as float32 or int64, the same type in all cases"
+    )
+    assert "(data_0, data_1, {'n': n, 'skip': False, 'negated': bool(negated)})" in task.description
+    assert "`data_1` is float32 in every case." in task.description
+    assert "`data[2]['nomask']` is not there" in task.description
+    assert "`data[2]['skip']` is always False" in task.description
+
+
+async def test_programs_are_judged_on_what_they_are_told(write: Callable[..., Path]) -> None:
+    task = resolve_task(f"gpumode:{write(task_yml=MIXED_YAML, reference_py=MIXED)}#cpu")
+    judge = LocalEvaluator()
+    programs = [MIXED_PROGRAM, MIXED_PROGRAM.replace(" * mask[:, None]", ""), MIXED_PROGRAM.replace("-kept", "kept")]
+    verdicts = await judge.compare(task, [solution(task, text) for text in programs], "check")
+    await judge.close()
+    assert [verdict.status.value for verdict in verdicts.evaluations] == ["passed", "wrong_values", "wrong_values"]
+
+
+def test_words_that_differ_and_other_things_in_the_data_are_refused(write: Callable[..., Path]) -> None:
+    folder = write(
+        task_yml=MIXED_YAML, reference_py=MIXED.replace('"negated": negated', '"negated": "yes" if negated else ""')
+    )
+    with pytest.raises(TaskError, match=r"reference.py: generate_input: data\[2\]\['negated'\] is a word that differs"):
+        resolve_task(f"gpumode:{folder}#cpu")
+    (folder / "reference.py").write_text(MIXED.replace('"negated": negated', '"negated": negated, "kind": torch.half'))
+    with pytest.raises(
+        TaskError, match=r"reference\.py: generate_input: puts a dtype into its data, neither tensor, number nor word"
+    ):
+        resolve_task(f"gpumode:{folder}#cpu")
+    (folder / "reference.py").write_text(MIXED.replace('"skip": nomask', '**({"skip": 1} if nomask else {})'))
+    with pytest.raises(
+        TaskError, match=r"reference\.py: generate_input: puts its data together in different ways in different cases"
+    ):
+        resolve_task(f"gpumode:{folder}#cpu")
 
 
 async def test_the_official_protocol(write: Callable[..., Path]) -> None:

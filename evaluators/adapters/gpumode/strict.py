@@ -5,6 +5,7 @@ program. The rule is that of its `make_match_reference`.
 """
 
 import ast
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
 from evaluators.objective import Objective
 from evaluators.solution import Language
-from evaluators.task import Contract, DType, Task, Tolerance, Workload
+from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
 from evaluators.task_file import check_sizes
 from evaluators.task_source import check_reference
 
@@ -42,15 +43,17 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
             source.refuse(f"defines no function {name}")
     tolerance = _tolerance(source)
     workloads = _workloads(source, folder)
-    loading = LOADING.format(files=_modules(folder), device=device)
-    case = {"axes": dict(workloads[0].axes), "params": dict(workloads[0].params)}
-    first = f"{loading}{ABOUT.format(case=case, buffer=BUFFER)}"
-    about = _about(source, first, workloads[0], device)
+    modules = _modules(folder)
+    # The probe sees no GPU; sizes and types are the same without.
+    loading = LOADING.format(files=modules, device="cpu")
+    about = _about(source, loading, workloads)
     data = DATA.format(shape=about["shape"], buffer=BUFFER)
-    reference = f"{loading}{CALLS.format(leaves=about['leaves'])}{data}"
-    signature = probed(source, reference, workloads, PROBE_S, device)
+    promoted = {name: kinds[0] for name, kinds in about["promoted"].items()}
+    calls = f"{CALLS.format(leaves=about['leaves'], promoted=promoted)}{data}"
+    signature = probed(source, loading + calls, workloads, PROBE_S, fake=True)
+    reference = LOADING.format(files=modules, device=device) + calls
     try:
-        task = _task(folder, reference, signature, tolerance, device, data, about["shape"])
+        task = _task(folder, reference, signature, tolerance, device, data, about)
         check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except (ValidationError, TaskError) as error:
@@ -58,14 +61,20 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     return task
 
 
-def _about(source: SourceFile, loading: str, workload: Workload, device: str) -> dict[str, Any]:
-    """Return how the problem's data is put together."""
-    asking = loading + "\n\ndef inputs(axes, params, seed):\n    return {'x': torch.ones(1)}\n"
-    asking += "\n\ndef reference(x):\n    return x\n"
-    about = probed(source, asking, [workload], PROBE_S, device).about
+def _about(source: SourceFile, loading: str, workloads: Sequence[Workload]) -> dict[str, Any]:
+    """Return how the problem's data is put together, and what of it differs from case to case."""
+    about = probed(source, loading + ABOUT.format(buffer=BUFFER), workloads, PROBE_S, fake=True).about
+    if "problem" in about:
+        source.refuse(str(about["problem"]))
     names = [name for _, name in about["leaves"] if name is not None]
     if len(set(names)) != len(names) or not names:
         source.refuse("generate_input: two parts of its data have one name, or there is none")
+    for place, kind, *_ in about["flags"]:
+        if kind == "differs":
+            source.refuse(
+                f"generate_input: {place} is a word that differs from case to case, which no input can be; its own"
+                f" check runs under the official protocol only: gpumode:{source.path.parent}#official"
+            )
     return dict(about)
 
 
@@ -132,7 +141,7 @@ def _task(
     tolerance: Tolerance,
     device: str,
     data: str,
-    shape: Any,
+    about: Mapping[str, Any],
 ) -> Task:
     wrapper = WRAPPER.format(data=data, names=list(signature.inputs))
     contract = Contract(entry_point="custom_kernel", binding="custom_kernel", wrapper=wrapper)
@@ -142,11 +151,11 @@ def _task(
     return Task(
         name=plain_name(folder.path.resolve()),
         title=f"GPU MODE {folder.path.resolve().name}",
-        description=f"{folder.description.strip()}\n{_CONTRACT.format(shape=_words(shape))}",
+        description=f"{folder.description.strip()}\n{_CONTRACT.format(shape=_words(about['shape']))}{_differences(about)}",
         device="cpu" if device == "cpu" else "cuda",
         constants=signature.constants,
         axes=signature.axes,
-        inputs=signature.inputs,
+        inputs={name: _described(name, item, about["promoted"]) for name, item in signature.inputs.items()},
         outputs=signature.outputs,
         workloads=signature.workloads,
         tolerance=tolerance,
@@ -159,6 +168,26 @@ def _task(
     )
 
 
+def _described(name: str, item: Tensor | Scalar, promoted: Mapping[str, Sequence[str]]) -> Tensor | Scalar:
+    """Return an input that says in which types the problem makes it, where there are several."""
+    if name not in promoted:
+        return item
+    return item.model_copy(
+        update={"description": f"made as {' or '.join(promoted[name][1:])}, the same type in all cases"}
+    )
+
+
+def _differences(about: Mapping[str, Any]) -> str:
+    """Return, for coders, where `data` is not as the problem makes it."""
+    lines = [f"`{name}` is {kinds[0]} in every case." for name, kinds in about["promoted"].items()]
+    for place, kind, *value in about["flags"]:
+        if kind == "left out":
+            lines.append(f"`{place}` is not there: look at the tensors.")
+        elif kind == "always":
+            lines.append(f"`{place}` is always {value[0]!r}: look at the tensors.")
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _words(shape: Any) -> str:
     """Return the nest as Python would write it."""
     kind, content = shape
@@ -167,4 +196,6 @@ def _words(shape: Any) -> str:
     if kind in ("tuple", "list"):
         inner = ", ".join(_words(item) for item in content)
         return f"[{inner}]" if kind == "list" else f"({inner}{',' if len(content) == 1 else ''})"
+    if kind == "flag":
+        return f"bool({content})"
     return str(content) if kind == "input" else repr(content)
