@@ -1,13 +1,16 @@
 """Selection policies: which frontier nodes are worked on next. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from graph.calibration import Calibration
 from graph.config import PolicyName, SearchConfig
 from graph.draws import draw
 from graph.puct import Puct
 from graph.world_model import Node, WorldModel
+
+SHOWN = 8
+"""Frontier nodes in the digest."""
 
 
 class Policy(Protocol):
@@ -33,6 +36,12 @@ def selectable(model: WorldModel, config: SearchConfig) -> tuple[Node, ...]:
 def urgency(node: Node) -> tuple[float, int]:
     """Sort key, most urgent first: higher V, then lower difficulty. Nodes come oldest first, and sorting keeps that."""
     return (-node.intent.priority, node.intent.difficulty)
+
+
+def frontier_digest(model: WorldModel) -> list[dict[str, Any]]:
+    """Return the most promising frontier nodes, pinned ones first, for people who look at a run or at its state."""
+    ranked = sorted(model.frontier(), key=lambda node: (not node.pinned, -node.intent.priority, node.number))
+    return [{"node": node.id, "title": node.intent.title, "priority": node.intent.priority} for node in ranked[:SHOWN]]
 
 
 class Priority:

@@ -1,16 +1,12 @@
 """Committing edit batches: applied whole or recorded as rejected, never half."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from graph.edits import EditBatch, Verdict, apply_batch
 from graph.state import Log
 from graph.world_model import WorldModel
 from nodes.services import Services
 from nodes.telling import Tell
-
-SHOWN = 8
-"""Frontier nodes in the state's digest."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +54,3 @@ async def commit(  # noqa: PLR0913, PLR0917 - a batch, where it goes, and who is
         accepted=verdict.accepted,
         reasons=verdict.reasons,
     )
-
-
-def frontier_digest(model: WorldModel) -> list[dict[str, Any]]:
-    """Return the most promising frontier nodes, for people who look at the state."""
-    ranked = sorted(model.frontier(), key=lambda node: (-node.intent.priority, node.number))
-    return [{"node": node.id, "title": node.intent.title, "priority": node.intent.priority} for node in ranked[:SHOWN]]

@@ -10,11 +10,12 @@ from evaluators.task import Task
 from graph.calibration import calibrate
 from graph.config import SearchConfig
 from graph.edits import EditBatch
+from graph.policies import frontier_digest
 from graph.state import SCHEMA_VERSION, Incumbent, Opening, Stop
 from graph.transitions import plant
 from graph.world_model import ROOT, Evidence, WorldModel
 from nodes.accounts import add_calls, no_spend
-from nodes.committing import commit, frontier_digest
+from nodes.committing import commit
 from nodes.incumbents import incumbent_of
 from nodes.judged import judge
 from nodes.planner import PlannerView, Proposal

@@ -4,13 +4,12 @@ from typing import Any
 
 from graph.calibration import calibrate
 from graph.cycles import Cycle
-from graph.policies import POLICIES
+from graph.policies import POLICIES, frontier_digest
 from graph.routing import samples_to_draw
 from graph.state import SearchState
 from graph.stopping import room, stop_reason
 from graph.transitions import activate
 from graph.world_model import WorldModel
-from nodes.committing import frontier_digest
 from nodes.services import Services
 from nodes.steering import Steered, steer
 from nodes.telling import Tell

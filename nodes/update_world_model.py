@@ -7,12 +7,13 @@ from evaluators.task import Task
 from graph.calibration import calibrate
 from graph.config import SearchConfig
 from graph.cycles import Cycle, Result, evidence_of
+from graph.policies import frontier_digest
 from graph.state import SearchState
 from graph.stopping import budget_spent, room
 from graph.transitions import settle
 from graph.world_model import WorldModel
 from nodes.accounts import add_calls
-from nodes.committing import Committed, commit, frontier_digest
+from nodes.committing import Committed, commit
 from nodes.planner import CycleReport, PlannerView
 from nodes.reviewing import review
 from nodes.services import Services, language_of

@@ -252,7 +252,8 @@ def _ask(
         screen.say("nothing is changed")
         return DONE
     after = run.model if batch is None else check_batch(run.model, batch)
-    asyncio.run(ask(find_place(home), run.snapshot.thread.uuid, Change(batch=batch, config=config)))
+    recorded = None if batch is None else run.promises.named(batch, run.model.next_node)
+    asyncio.run(ask(find_place(home), run.snapshot.thread.uuid, Change(batch=recorded, config=config)))
     if screen.json:
         made = None if batch is None else batch.model_dump(mode="json")
         new = [node.id for node in after.nodes[len(run.model.nodes) :]]
@@ -260,6 +261,8 @@ def _ask(
         return DONE
     for line in [] if batch is None else edit_words(batch, run.model.next_node):
         screen.say(line)
+    if len(after.nodes) > len(run.model.nodes) and run.model.counts()["active"]:
+        screen.say("a new node may get another number when it is made; what you ask of it until then goes to it")
     for key, value in changes.items():
         screen.say(f"option {key}: {value}")
     if run.snapshot.thread.status != "running":

@@ -1,7 +1,5 @@
 """Reading runs from disk without LangGraph, for the commands that look at runs and the pages of the server."""
 
-from functools import reduce
-
 from checkpoints.blobs import BlobStore
 from checkpoints.database import open_blobs
 from checkpoints.history import Snapshot, ThreadRecord, read_lineages, read_record, read_snapshot, read_states
@@ -13,8 +11,9 @@ from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
-from graph.edits import EditBatch, apply_batch
+from graph.edits import EditBatch
 from graph.migrating import migrated
+from graph.promised import foreseen
 from graph.report.chronicle import Material
 from graph.report.summary import Run
 from graph.world_model import WorldModel
@@ -78,14 +77,16 @@ def _run(folder: Place, blobs: BlobStore, snapshot: Snapshot, record: ThreadReco
     values = migrated(snapshot.values)
     incumbent = values.get("incumbent")
     model = TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel()
-    waiting = [item.data["batch"] for item in record.requests if item.seq > values.get("steered", 0)]
-    batches = tuple(read_blob(blobs, digest, EditBatch) for digest in waiting)
+    requests = [item for item in record.requests if item.seq > values.get("steered", 0)]
+    asked = [(item.seq, read_blob(blobs, item.data["batch"], EditBatch)) for item in requests]
+    model, waiting, promises = foreseen(model, asked)
     return Run(
         snapshot=snapshot.model_copy(update={"values": values}),
         config=_config(blobs, snapshot),
         task=Task.model_validate(blobs.get_json(values["task"]["blob"])) if "task" in values else None,
-        model=reduce(lambda tree, batch: apply_batch(tree, batch).model or tree, batches, model),
-        waiting=batches,
+        model=model,
+        waiting=tuple(waiting),
+        promises=promises,
         spend=values.get("spend") or no_spend(),
         best=None if incumbent is None else Evaluation.model_validate(blobs.get_json(incumbent["evaluation"])),
         unknown_calls=sum(entry.unknown for entry in record.entries),

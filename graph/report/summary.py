@@ -1,7 +1,7 @@
 """One run in a dict (`ksearch show --json`) and in a few lines."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.history import Snapshot
@@ -12,6 +12,8 @@ from evaluators.solution import Language
 from evaluators.task import Task
 from graph.config import SearchConfig
 from graph.edits import EditBatch
+from graph.policies import frontier_digest
+from graph.promised import Promises
 from graph.report.figures import WHOSE, against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
 from graph.report.questions import Pending, count_text, listed, pending
 from graph.report.spending import cached_share, nodes_of_cycles, spend_by
@@ -40,6 +42,8 @@ class Run:
     """The ledger."""
     waiting: tuple[EditBatch, ...] = ()
     """People's edits that wait for the search to look at its plan; `model` has them already where they are valid."""
+    promises: Promises = field(default_factory=Promises)
+    """The nodes that they insert."""
 
     @property
     def name(self) -> str:
@@ -88,7 +92,7 @@ def summary(run: Run) -> dict[str, Any]:
         "baseline": values.get("baseline"),
         "nodes": run.model.counts(),
         "spend": _spend(run),
-        "frontier": values.get("frontier", []),
+        "frontier": frontier_digest(run.model),
         "cycles": [_cycle(cycle) for cycle in values.get("cycles", [])],
         "waiting_edits": [batch.model_dump(mode="json") for batch in run.waiting],
         "questions": [listed(question) for question in run.questions],

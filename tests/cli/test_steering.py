@@ -52,6 +52,28 @@ def test_edits_by_flags_are_made_shown_and_undone(ksearch: Call, tmp_path: Path)
     assert (done.code, done.err) == (2, f"error: edit {first} cannot be undone: n4 is closed: it has been worked on\n")
 
 
+def test_a_new_node_may_get_another_number(ksearch: Call, tmp_path: Path) -> None:
+    """The planner is at work on round 1's intent when the edits are asked for, and inserts one of its own first."""
+    proposals = [{"edits": [insert("Unroll", 0.9)]}, {"edits": [insert("Fuse", 0.5)]}]
+    (tmp_path / "script.json").write_text(json.dumps({"proposals": proposals, "cycles": [[1.5, 1.6], [1.7]]}))
+    source = ("--planner", "script:script.json", "--coder", "script:script.json", "--evaluator", "scripted")
+    options = ("--set", "stagnation=2", "--set", "sample_cap=2", "--evaluations", 3)
+    assert ksearch("run", "scripted", *source, *options).code == 0
+    assert ksearch("branch", "--at", 1, "--name", "half").code == 0
+    assert ksearch("edit", "half", "--insert", "Mine").out.splitlines() == [
+        "inserts n2 under the root, V 1.00, 'Mine'",
+        "a new node may get another number when it is made; what you ask of it until then goes to it",
+        "go on with: ksearch resume half",
+    ]
+    assert ksearch("edit", "half", "--pin", "n2").out.startswith("pins n2\n")
+    assert ksearch("resume", "half").code == 0
+    nodes = ksearch("tree", "half", "--json").json["nodes"]
+    assert [(node["id"], node["intent"]["title"], node["pinned"]) for node in nodes if node["id"] in {"n2", "n3"}] == [
+        ("n2", "Fuse", False),
+        ("n3", "Mine", True),
+    ]
+
+
 def test_the_plan_is_edited_as_text(finished: Path) -> None:
     editor = finished / "editor.py"
     editor.write_text(

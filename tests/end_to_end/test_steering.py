@@ -14,6 +14,7 @@ from graph.branches import make_branch
 from graph.edits import Edit, EditBatch, Insert, Pin, Prune, Reopen, Update
 from graph.presets import changed
 from graph.report.loading import load_run
+from graph.report.summary import summary
 from graph.steering import Change, ask, keep_program
 from graph.world_model import Intent
 from tests.end_to_end.searching import Search, Searched, intent
@@ -113,6 +114,48 @@ async def test_waiting_edits_are_seen_and_a_branch_has_its_own(search: Search) -
     await ask(home, later.thread.uuid, Change(EditBatch(origin="human", edits=(Pin(node="n3"),))))
     assert load_run(home, later.thread.uuid).model.node("n3").pinned
     assert not load_run(home, "now").model.node("n3").pinned
+
+
+async def test_what_is_said_of_a_node_goes_to_it_whatever_number_it_gets(search: Search) -> None:
+    """The planner inserts a node before the edits are made, so that theirs gets the number that a person was told."""
+    theirs = {"edits": [intent("Theirs", 0.1)]}
+    script = {"proposals": [*PLAN, theirs], "cycles": [[1.2, 1.3], [1.4, 1.5], [1.6, 1.7]]}
+    original = await search(script, stagnation=2, sample_cap=2, max_evaluations=4)
+    home = original.means.home.folder
+    made = await make_branch(home, original.ended.thread.name, "1", {"max_evaluations": 6}, "other")
+    below = (Insert(parent="n4", intent=Intent(title="Below", priority=0.2)), Pin(node="n5"))
+    for edits in ((Insert(parent="root", intent=Intent(title="Mine", priority=1.0)),), (Pin(node="n4"),), below):
+        run = load_run(home, "other")
+        batch = EditBatch(origin="human", edits=edits)
+        steering.check_batch(run.model, batch)
+        await ask(home, made.thread.uuid, Change(run.promises.named(batch, run.model.next_node)))
+    assert [item["node"] for item in summary(load_run(home, "other"))["frontier"]] == ["n4", "n2", "n3"]
+    ended = await runs.resume(original.means, made.thread.uuid, {}, lambda event: None)
+    nodes = {node.intent.title: node for node in (await original.means.tree(ended.state["tree"])).nodes}
+    assert [(title, nodes[title].id, nodes[title].pinned) for title in ("Theirs", "Mine", "Below")] == [
+        ("Theirs", "n4", False),
+        ("Mine", "n5", True),
+        ("Below", "n6", True),
+    ]
+    assert nodes["Below"].parent == "n5"
+    assert nodes["Mine"].status == "closed", "it was worked on next"
+
+
+async def test_what_is_said_of_a_node_that_was_not_inserted_is_rejected(search: Search) -> None:
+    script = {"proposals": [*PLAN, {"edits": [intent("Twin", 0.1)]}], "cycles": [[1.2, 1.3], [1.4, 1.5]]}
+    original = await search(script, stagnation=2, sample_cap=2, max_evaluations=4)
+    home = original.means.home.folder
+    made = await make_branch(home, original.ended.thread.name, "1", {}, "other")
+    for edits in ((Insert(parent="root", intent=Intent(title="Twin", priority=1.0)),), (Pin(node="n4"),)):
+        run = load_run(home, "other")
+        batch = run.promises.named(EditBatch(origin="human", edits=edits), run.model.next_node)
+        await ask(home, made.thread.uuid, Change(batch))
+    events: list[dict[str, Any]] = []
+    ended = await runs.resume(original.means, made.thread.uuid, {}, events.append)
+    assert not (await original.means.tree(ended.state["tree"])).node("n4").pinned
+    reasons = [event["reasons"] for event in events if event["event"] == "edits" and not event["accepted"]]
+    assert "already has the intent 'Twin' as n4" in reasons[0][0]
+    assert "there is no node 'node 1 of request 1'" in reasons[1][0]
 
 
 async def test_a_running_search_takes_edits_and_options_and_pauses(search: Search, tmp_path: Path) -> None:
