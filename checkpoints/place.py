@@ -36,12 +36,16 @@ def find_place(home: Place | str | None = None) -> Place:
     """Return where the runs live: `home`, else KSEARCH_HOME, else `.ksearch` in the current folder.
 
     Raises:
-        UsageError: the address of a server is no good, or holds a password.
+        UsageError: the address of a server is no good, or holds a password; the folder is a file.
     """
     if isinstance(home, ServerHome):
         return home
     text = str(home or os.environ.get("KSEARCH_HOME") or ".ksearch")
-    return server_home(text) if text.split("://")[0] in SCHEMES and "://" in text else Path(text)
+    if text.split("://")[0] in SCHEMES and "://" in text:
+        return server_home(text)
+    if Path(text).is_file():
+        raise UsageError(f"{text} is a file: name the folder of the runs (--home, or KSEARCH_HOME)")
+    return Path(text)
 
 
 def server_home(url: str) -> ServerHome:

@@ -8,6 +8,7 @@ from pydantic import Field
 from evaluators.objective import Goal, Record, Value, better, gain
 from evaluators.worker.status import Status
 from graph.config import SearchConfig
+from graph.wording import counted
 from graph.world_model import Evidence
 
 Outcome = Literal["evaluated", "unusable", "repeated"]
@@ -126,11 +127,11 @@ def _end(cycle: Cycle, config: SearchConfig, *, final: bool) -> str:
     if final:
         return "the coder has nothing further to try"
     if cycle.streak >= config.stagnation:
-        return f"{cycle.streak} samples in a row brought no improvement"
+        return f"{counted(cycle.streak, 'sample')} in a row brought no improvement"
     if config.sample_cap is not None and cycle.counted >= config.sample_cap:
-        return f"the cap of {config.sample_cap} samples is reached"
+        return f"the cap of {counted(config.sample_cap, 'sample')} is reached"
     if cycle.repeats >= config.repeat_cap:
-        return f"{cycle.repeats} samples repeated evaluated programs"
+        return f"{counted(cycle.repeats, 'sample')} repeated evaluated programs"
     return ""
 
 

@@ -123,6 +123,8 @@ def _apply(draft: Draft, edit: Edit, origin: Origin) -> str | None:
     if isinstance(edit, Insert):
         return _insert(draft, edit, origin)
     node = draft.find(edit.node)
+    if edit.node == ROOT:
+        return "the root stands for the seed program and stays as it is: name a node"
     if node is None:
         return f"there is no node {edit.node!r}; {_existing(draft)}"
     if node.pinned and origin != "human":

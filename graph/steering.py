@@ -15,6 +15,8 @@ from graph.config import SearchConfig
 from graph.edits import EditBatch, apply_batch
 from graph.world_model import WorldModel
 
+TOLD = 3
+"""Reasons that a person is told at once."""
 LOOK_S = 0.2
 """How often it is looked whether a run has paused, seconds."""
 
@@ -35,10 +37,12 @@ def keep_program(folder: Place, program: Solution) -> str:
 
 
 def check_batch(model: WorldModel, batch: EditBatch) -> WorldModel:
-    """Return the plan after `batch`. Raises UsageError with every reason for which it would be rejected."""
+    """Return the plan after `batch`. Raises UsageError with the first reasons for which it would be rejected."""
     verdict = apply_batch(model, batch)
     if verdict.model is None:
-        raise UsageError("the edit is rejected and nothing is changed: " + "; ".join(verdict.reasons))
+        told = "; ".join(verdict.reasons[:TOLD])
+        more = len(verdict.reasons) - TOLD
+        raise UsageError(f"the edit is rejected and nothing is changed: {told}" + (f"; and {more} more" * (more > 0)))
     return verdict.model
 
 

@@ -16,6 +16,7 @@ from evaluators.objective import Goal, gain
 from graph.config import SearchConfig
 from graph.policies import selectable
 from graph.state import Incumbent, Spend, Stop
+from graph.wording import counted
 from graph.world_model import WorldModel
 
 
@@ -86,7 +87,9 @@ def stalled(config: SearchConfig, idle_rounds: int) -> Stop | None:
     """Return a stop when too many rounds in a row have brought no evaluation."""
     if idle_rounds < config.idle_cap:
         return None
-    return Stop(reason="stalled", detail=f"{idle_rounds} rounds in a row brought no program that could be evaluated")
+    return Stop(
+        reason="stalled", detail=f"{counted(idle_rounds, 'round')} in a row brought no program that could be evaluated"
+    )
 
 
 def _figure(value: float) -> str:

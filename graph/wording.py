@@ -15,6 +15,11 @@ def one_line(text: str, limit: int = 160) -> str:
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 edit", "2 edits"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def edit_words(batch: EditBatch, next_node: int) -> Iterator[str]:
     """Yield what a batch will do, one line for each edit; `next_node` is the number of the node it inserts first."""
     for edit in batch.model_dump(mode="json")["edits"]:

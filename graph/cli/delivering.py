@@ -46,10 +46,11 @@ def deliver(
         raise UsageError("--write writes a bundle: leave the result out")
     if snapshot.thread.status == "running":
         raise UsageError(f"{snapshot.thread.name} is running: deliver when it has paused")
+    from graph.wording import counted
     from nodes.delivering import deliver as bring
 
     delivered = asyncio.run(bring(folder, snapshot.thread, result))
-    screen.say(f"delivered to {snapshot.thread.name}: {_count(delivered.evaluations)}")
+    screen.say(f"delivered to {snapshot.thread.name}: {counted(delivered.evaluations, 'evaluation')}")
     for reason in delivered.failed:
         screen.say(f"one program could not be judged there and goes on waiting: {' '.join(reason.split())[:300]}")
     # LangGraph takes a second to load: after the result has been checked.
@@ -72,7 +73,3 @@ def _write(screen: Screen, home: Place, snapshot: "Snapshot", folder: Path | Non
         for line in bundled_lines(bundle, name, ""):
             screen.say(line)
     return DONE
-
-
-def _count(number: int) -> str:
-    return "1 evaluation" if number == 1 else f"{number} evaluations"

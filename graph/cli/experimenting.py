@@ -54,6 +54,7 @@ def run(
 
     plan = _plan(file)
     from graph.wiring import Backends
+    from graph.wording import counted
 
     backends = Backends()
     for cell in plan.cells:
@@ -62,7 +63,7 @@ def run(
 
     screen = Screen(json)
     show = _Show(screen, len(jobs(plan)), home)
-    cells = f"{len(plan.cells)} cells" if len(plan.cells) > 1 else "1 cell"
+    cells = counted(len(plan.cells), "cell")
     screen.say(f"{plan.name}: {cells}, {show.count} searches, {plan.at_a_time} at a time")
     try:
         conducted = asyncio.run(_conduct(plan, home, show))
@@ -208,6 +209,7 @@ class _Show:
 
     def _ended(self, run: str, event: Mapping[str, Any]) -> str:
         from graph.report.figures import one_line, shown
+        from graph.wording import counted
 
         words = {"done": "finished", "paused": "paused", "failed": "FAILED"}[event["status"]]
         reason = f" ({one_line(event['reason'])})" if event["reason"] else ""
@@ -215,7 +217,7 @@ class _Show:
             return f"{words}{reason}"
         best = self._best[run]
         figure = "nothing passed" if best is None else f"best {shown(best['objective'], '')}"
-        return f"{words}{reason}, {figure}, {self._evaluations[run]} evaluations"
+        return f"{words}{reason}, {figure}, {counted(self._evaluations[run], 'evaluation')}"
 
     def _log(self, run: str) -> "RunLog":
         from checkpoints.place import find_place, local_folder
@@ -226,13 +228,15 @@ class _Show:
 
 def _conclude(screen: Screen, plan: "Plan", again: str, conducted: "Conducted", where: str) -> int:
     """Tell how the visit ended and return the exit code."""
+    from graph.wording import counted
+
     by_status: dict[str, list[str]] = {"done": [], "paused": [], "failed": [], "left": []}
     for outcome in conducted.outcomes:
         by_status[outcome.status].append(outcome.run)
     spent = conducted.spent
     facts = [
         ("searches", ", ".join(f"{len(runs)} {status}" for status, runs in by_status.items() if runs)),
-        ("spent", f"{spent.evaluations} evaluations, {spent.tokens} tokens, {spent.usd:.2f} US dollars"),
+        ("spent", f"{counted(spent.evaluations, 'evaluation')}, {spent.tokens} tokens, {spent.usd:.2f} US dollars"),
     ]
     if conducted.stopped:
         facts.append(("stopped", conducted.stopped))

@@ -57,7 +57,12 @@ def _named(name: str) -> "Callable[[Connection], Iterable[Thread]]":
 
 def pruned_text(pruned: "Pruned") -> str:
     """Return what was dropped, in one line."""
-    text = f"dropped {pruned.checkpoints} checkpoints within rounds and {pruned.blobs} files that nothing refers to"
+    from graph.wording import counted
+
+    text = (
+        f"dropped {counted(pruned.checkpoints, 'checkpoint')} within rounds and {counted(pruned.blobs, 'file')} "
+        "that nothing refers to"
+    )
     freed = f", {pruned.freed_bytes / 1e6:.1f} MB" if pruned.freed_bytes > 0 else ""
     return (
         text + freed + ("; runs are at work: prune again when they have ended to free the rest" if pruned.busy else "")

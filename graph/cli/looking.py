@@ -50,8 +50,7 @@ def show(
     if json:
         screen.data(summary(run))
     else:
-        past = [] if at == "now" else [("as of", f"round {run.snapshot.values.get('round', 0)}, {run.snapshot.at}")]
-        screen.facts([*past, *summary_lines(run)])
+        screen.facts([*summary_lines(run, past=at != "now")])
     return DONE
 
 

@@ -32,6 +32,7 @@ from graph.report.questions import count_text
 from graph.report.summary import Run, best, summary
 from graph.runs import opened_services, resume, start
 from graph.wiring import Backends, require_models
+from graph.wording import counted
 from nodes.bundling import write_bundle
 from nodes.cassette import export_cassette
 from nodes.services import Services
@@ -115,7 +116,7 @@ class Session:
     def _record(self, folder: Place) -> None:
         if self.record is not None and self._uuid:
             count = export_cassette(folder, self._uuid, self.record)
-            self._screen.say(f"recorded in {self.record}: {count} calls")
+            self._screen.say(f"recorded in {self.record}: {counted(count, 'call')}")
 
     async def _hold(self, visit: Visit, log: RunLog, display: Display) -> None:
         def listen(event: Mapping[str, Any]) -> None:

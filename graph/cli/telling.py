@@ -53,5 +53,5 @@ def diff(
     if json:
         screen.data(facts)
         return DONE
-    screen.page(parting_lines(facts, screen.console.width))
+    screen.page(parting_lines(facts, screen.console.width if screen.console.is_terminal else None))
     return DONE

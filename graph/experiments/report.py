@@ -9,6 +9,7 @@ from graph.experiments.findings import CellFindings, Comparison, Figure, TaskFin
 from graph.experiments.plan import Plan, jobs
 from graph.experiments.significance import ALPHA, CONFIDENCE, Mean, seeds_needed
 from graph.report.figures import quantity, shown
+from graph.wording import counted
 
 
 def facts(plan: Plan, found: Sequence[TaskFindings]) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def rule(found: Sequence[TaskFindings]) -> str:
         frozenset(("rank_sum",)): "Wilcoxon's rank-sum test, nothing is paired",
     }.get(frozenset(kinds), "Wilcoxon's signed-rank test in pairs of a seed (or state), else his rank-sum test")
     return (
-        f"{tests}; exact, two-sided; p corrected by Holm's rule for {_count(len(made), 'comparison')}; "
+        f"{tests}; exact, two-sided; p corrected by Holm's rule for {counted(len(made), 'comparison')}; "
         f"supported: corrected p not above {ALPHA}"
     )
 
@@ -125,7 +126,7 @@ def power(found: Sequence[TaskFindings]) -> str:
         return ""
     return (
         f"too few searches to support any difference, however large: the smallest possible p, corrected for "
-        f"{_count(len(made), 'comparison')}, is {min(1.0, min(item.test.smallest for item in made) * len(made)):.2g}; "
+        f"{counted(len(made), 'comparison')}, is {min(1.0, min(item.test.smallest for item in made) * len(made)):.2g}; "
         f"{seeds_needed(len(made))} seeds each would do"
     )
 
@@ -217,7 +218,7 @@ def comparison_text(item: Comparison) -> str:
     if ratio is not None:
         interval = "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
         words = f"{ratio.value:.3f} times better{interval}"
-    pairs = "unpaired" if item.test.pairs is None else _count(item.test.pairs, "pair")
+    pairs = "unpaired" if item.test.pairs is None else counted(item.test.pairs, "pair")
     repeats = f", {item.left_out} repeats left out" if item.left_out else ""
     return f"{first} over {second}: {words}, p {item.test.p:.2g}, corrected {item.corrected:.2g} ({pairs}{repeats})"
 
@@ -226,7 +227,3 @@ def _searches(found: Sequence[TaskFindings]) -> Iterator[Search]:
     for task in found:
         for cell in task.cells:
             yield from cell.searches
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.report.figures import one_line, shown
+from graph.wording import counted
 
 Event = Mapping[str, Any]
 
@@ -21,7 +22,7 @@ def event_line(event: Event, unit: str, budget: int) -> str | None:
 
 
 def _thread(event: Event, unit: str, budget: int) -> str:
-    return f"{event['thread']}: task {event['task']}, {budget} evaluations in all"
+    return f"{event['thread']}: task {event['task']}, {counted(budget, 'evaluation')} in all"
 
 
 def _seed(event: Event, unit: str, budget: int) -> str:
@@ -32,8 +33,8 @@ def _edits(event: Event, unit: str, budget: int) -> str:
     note = f" ({one_line(event['note'])})" if event["note"] else ""
     if not event["accepted"]:
         reasons = "; ".join(one_line(reason) for reason in event["reasons"])
-        return f"plan: {event['edits']} edits by {event['origin']} rejected: {reasons}{note}"
-    return f"plan: {event['edits']} edits by {event['origin']}, revision {event['revision']}{note}"
+        return f"plan: {counted(event['edits'], 'edit')} by {event['origin']} rejected: {reasons}{note}"
+    return f"plan: {counted(event['edits'], 'edit')} by {event['origin']}, revision {event['revision']}{note}"
 
 
 def _selected(event: Event, unit: str, budget: int) -> str:

@@ -123,8 +123,8 @@ def _program_diff(one: Side, two: Side) -> list[str]:
     return lines
 
 
-def parting_lines(facts: Mapping[str, Any], width: int) -> Iterator[str]:
-    """Yield the comparison for people; `width` is the terminal's, characters."""
+def parting_lines(facts: Mapping[str, Any], width: int | None) -> Iterator[str]:
+    """Yield the comparison for people; `width` is the terminal's, characters; None cuts nothing."""
     one, two = facts["threads"]
     yield _where(facts)
     for option, (left, right) in facts["options"].items():
@@ -132,7 +132,7 @@ def parting_lines(facts: Mapping[str, Any], width: int) -> Iterator[str]:
     for name, found in zip((one, two), facts["found"], strict=True):
         yield f"{name}: {found['status']}, round {found['round']}, {found['best_text']}"
         yield f"{name}: {spend_text(found['spend'])}"
-    yield from _columns(facts, max((width - 3) // 2, 30))
+    yield from _columns(facts, None if width is None else max((width - 3) // 2, 30))
     if facts["program_diff"]:
         yield ""
         yield from (one_line_kept(line) for line in facts["program_diff"])
@@ -158,10 +158,12 @@ def _where(facts: Mapping[str, Any]) -> str:
     return f"{past}; the first difference is in round {facts['parts_at']}"
 
 
-def _columns(facts: Mapping[str, Any], width: int) -> Iterator[str]:
-    """Yield what happened after the parting, round by round, one run in each column."""
+def _columns(facts: Mapping[str, Any], width: int | None) -> Iterator[str]:
+    """Yield what happened after the parting, round by round, one run in each column, cut to `width`."""
     left, right = ([(item["round"], told_line(item, facts["unit"])) for item in log] for log in facts["events"])
     rounds = sorted({round_ for round_, _ in [*left, *right]})
+    if width is None:
+        width = max(len(text) for text in (facts["threads"][0], *(text for _, text in [*left, *right])))
     if rounds:
         yield f"{facts['threads'][0]:<{width}} | {facts['threads'][1]}"
     for round_ in rounds:

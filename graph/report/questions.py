@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.history import Interrupt
+from graph.wording import counted
 from nodes.models.question import ManualQuestion
 from nodes.review_question import ReviewQuestion
 
@@ -52,5 +53,5 @@ def place_text(question: Pending) -> str:
     words += [f"cycle {asked.cycle}", f"sample {asked.sample}"] if asked.cycle else []
     words += [f"correction {asked.turn}"] if asked.turn else []
     if isinstance(asked, ReviewQuestion):
-        words.append(f"{len(asked.batch['edits'])} edits to approve")
+        words.append(counted(len(asked.batch["edits"]), "edit") + " to approve")
     return f"{asked.role}, {', '.join(words)}"

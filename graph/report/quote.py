@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from graph.config import SearchConfig
+from graph.wording import counted
 from nodes.models.chat import Role, Usage
 from nodes.pricing import Price, cost_usd
 
@@ -216,7 +217,7 @@ def assumptions(config: SearchConfig, seed_chars: int) -> Iterator[str]:
 
 def quote_lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (label, text) of `quote`'s result for a person."""
-    yield "budget", f"{facts['evaluations']} evaluations"
+    yield "budget", counted(facts["evaluations"], "evaluation")
     for row in facts["roles"]:
         yield row["role"], f"{row['model']}: {_text(row)}"
     if not facts["roles"]:

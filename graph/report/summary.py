@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from checkpoints.history import Snapshot
@@ -18,6 +19,7 @@ from graph.report.figures import WHOSE, against_baseline, duration, one_line, qu
 from graph.report.questions import Pending, count_text, listed, pending
 from graph.report.spending import cached_share, nodes_of_cycles, spend_by
 from graph.state import Incumbent, Spend
+from graph.wording import counted
 from graph.world_model import WorldModel
 
 
@@ -158,11 +160,15 @@ def _cycle(cycle: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) for a person."""
+def summary_lines(run: Run, *, past: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield (label, text) for a person; `past`: the run was loaded as it stood, its status is that of now."""
     facts = summary(run)
     yield "run", f"{run.name}: {facts['task']}" + (f" in {run.language}" if run.language else "")
-    yield "status", _status(facts)
+    if past:
+        at = datetime.fromisoformat(run.snapshot.at).astimezone(UTC)
+        yield "as of", f"round {facts['round']}, {at:%Y-%m-%d %H:%M:%S} UTC; by now the run is {facts['status']}"
+    else:
+        yield "status", _status(facts)
     yield (
         "progress",
         f"round {facts['round']}, {facts['spend']['evaluations']} of {facts['budget']['evaluations']} evaluations",
@@ -170,8 +176,7 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     if run.questions:
         yield "waiting", f"{count_text(len(run.questions))}: ksearch answer {run.name}"
     if run.waiting:
-        count = f"{len(run.waiting)} edit{'s' if len(run.waiting) > 1 else ''} by people"
-        yield "waiting", f"{count}, made when the search looks at its plan again"
+        yield "waiting", f"{counted(len(run.waiting), 'edit')} by people, made when the search looks at its plan again"
     yield "best", best_text(run)
     for name, milliseconds in ((facts["baseline"] or {}).get("workloads_ms") or {}).items():
         yield "baseline", f"{name}: {quantity(milliseconds, 'ms')}"
@@ -208,9 +213,9 @@ def best_text(run: Run) -> str:
 
 def spend_text(spend: Mapping[str, Any]) -> str:
     """Return what was spent, in one line."""
-    parts = [f"{spend['evaluations']} evaluations", f"{spend['certifications']} certifications"]
+    parts = [counted(spend["evaluations"], "evaluation"), counted(spend["certifications"], "certification")]
     if spend["repairs"]:
-        parts.append(f"{spend['repairs']} repaired programs (free)")
+        parts.append(f"{counted(spend['repairs'], 'repaired program')} (free)")
     if spend["input_tokens"] or spend["output_tokens"]:
         share = cached_share(spend)
         cached = f" ({share:.0%} cached)" if share else ""
@@ -218,8 +223,8 @@ def spend_text(spend: Mapping[str, Any]) -> str:
         bound = "at least " if spend["unpriced_calls"] else ""
         parts.append(f"{bound}{spend['usd']:.2f} US dollars")
     if spend["unpriced_calls"]:
-        parts.append(f"{spend['unpriced_calls']} model calls of unknown price")
+        parts.append(f"{counted(spend['unpriced_calls'], 'model call')} of unknown price")
     parts += [f"{duration(spend['device_s'])} on the device", f"{duration(spend['wall_s'])} in all"]
     if spend["unknown_calls"]:
-        parts.append(f"{spend['unknown_calls']} interrupted calls of unknown cost")
+        parts.append(f"{counted(spend['unknown_calls'], 'interrupted call')} of unknown cost")
     return ", ".join(parts)

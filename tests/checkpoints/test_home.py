@@ -106,10 +106,14 @@ async def test_a_damaged_database_is_told(tmp_path: Path) -> None:
             await home.threads.all()
 
 
-@pytest.mark.parametrize("place", ["home", "home/blobs"])
-async def test_a_file_in_the_way_is_told(tmp_path: Path, place: str) -> None:
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    (tmp_path / place).write_text("in the way")
+async def test_a_home_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    assert "home is a file: name the folder of the runs" in await refusal(tmp_path / "home", UsageError)
+
+
+async def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "blobs").write_text("in the way")
     message = await refusal(tmp_path / "home", StoreError)
     assert "a file is in its way: choose another folder" in message
 

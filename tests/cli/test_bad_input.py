@@ -113,7 +113,9 @@ def test_a_locked_database(finished: Path) -> None:
 
 def test_a_home_that_is_a_file(ksearch: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "a file is in its way" in one_line(ksearch("run", "scripted", *SCRIPTED, "--home", "file"), 1)
+    for arguments in (("run", "scripted", *SCRIPTED), ("list",), ("show",), ("prune",)):
+        line = one_line(ksearch(*arguments, "--home", "file"), 2)
+        assert "file is a file: name the folder of the runs (--home, or KSEARCH_HOME)" in line
 
 
 def test_a_missing_blob_is_told_and_nothing_is_made_up(finished: Path) -> None:

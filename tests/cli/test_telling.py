@@ -1,5 +1,6 @@
 """`log`, `diff` and `show --at`: what they tell of a run's past."""
 
+import re
 from pathlib import Path
 
 from tests.cli.conftest import call
@@ -44,7 +45,9 @@ def test_a_run_is_shown_as_it_was(finished: Path) -> None:
     assert (past["round"], past["spend"]["evaluations"], past["best"]["ratio"]) == (2, 2, 1.5)
     assert past["nodes"] == {"open": 2, "active": 0, "closed": 1, "failed": 0, "pruned": 1}
     assert sum(cycle["calls"] for cycle in past["spend"]["by_cycle"]) < 12
-    assert call(finished, "show", "--at", 2).out.startswith("as of     round 2, ")
+    lines = call(finished, "show", "--at", 2).out.splitlines()
+    assert re.fullmatch(r"as of     round 2, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; by now the run is finished", lines[1])
+    assert not any(line.startswith("status") for line in lines), "its status is not that of round 2"
     assert "n4" in call(finished, "tree", "--at", 2).out
     assert "n4" not in call(finished, "tree", "--at", 1).out
 
@@ -64,10 +67,12 @@ def test_two_runs_are_told_apart(finished: Path) -> None:
     assert [log[0]["status"] for log in facts["events"]] == ["wrong_values", "passed"]
     changed = {item["node"]: [side and side["status"] for side in item["sides"]] for item in facts["nodes"]}
     assert changed["n2"] == ["failed", "closed"]
-    text = call(finished, "diff", "scripted-1", "other", COLUMNS="160").out
+    text = call(finished, "diff", "scripted-1", "other").out
     assert text.startswith(
         "scripted-1 and other share the past of scripted-1 up to round 4; the first difference is in round 5\n"
     )
+    left = "attempt 5 n2 cycle 3: wrong_values, 44+72 tokens: scripted to end as wrong_values"
+    assert re.search(rf"\n{re.escape(left)} +\| attempt 5 n2 cycle 3: passed .* tokens\n", text), "not cut"
     assert "\n-// scripted: objective = 2.0\n" in text
     assert "\n+// scripted: objective = 3.5\n" in text
     assert "all that happened in them is equal" in call(finished, "diff", "scripted-1", "scripted-1").out

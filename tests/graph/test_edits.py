@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from pydantic import ValidationError
 
+from evaluators.errors import UsageError
 from graph.config import SearchConfig
 from graph.edits import Edit, EditBatch, Insert, Pin, Prune, Reopen, Update, apply_batch
 from graph.policies import POLICIES, selectable
+from graph.steering import check_batch
 from graph.stopping import stop_reason
 from graph.transitions import activate, plant, settle
 from graph.world_model import ROOT, Node, WorldModel
@@ -185,6 +187,21 @@ def test_a_rejected_batch_names_every_bad_edit_and_changes_nothing() -> None:
         "edit 6 (reopen): node n3 is open; only failed and pruned nodes can be re-opened",
     )
     assert model.model_dump_json() == before
+
+
+@pytest.mark.parametrize("edit", [Prune(node=ROOT, reason="no"), Pin(node=ROOT), Update(node=ROOT, priority=0.1)])
+def test_the_root_cannot_be_changed(edit: Edit) -> None:
+    assert refused(grown((ROOT, intent("A"))), edit, origin="human") == (
+        f"edit 1 ({edit.kind}): the root stands for the seed program and stays as it is: name a node",
+    )
+
+
+def test_a_person_is_told_the_first_of_many_problems() -> None:
+    batch = EditBatch(origin="human", edits=tuple(Pin(node=f"n{number}") for number in range(2, 12)))
+    with pytest.raises(UsageError) as told:
+        check_batch(grown((ROOT, intent("A"))), batch)
+    assert str(told.value).count("there is no node") == 3
+    assert str(told.value).endswith("; and 7 more")
 
 
 def test_a_batch_may_replace_the_notes_or_leave_them() -> None:
