@@ -3,9 +3,9 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -149,6 +149,23 @@ def open_reader(home: Place) -> Connection:
 
         return postgres.connect_reader(home)
     return connect_reader(database_file(home))
+
+
+@contextmanager
+def transaction(home: Place) -> Iterator[Connection]:
+    """Give a connection within one transaction, for work outside of an event loop: whole or not at all. Blocks.
+
+    Raises:
+        StoreError, UsageError: as `open_connection`; nothing of the block is stored.
+    """
+    with closing(open_connection(home)) as connection, storage_errors(database_place(home)):
+        connection.begin()
+        try:
+            yield connection
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
 
 
 class Database:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.database import open_blobs, open_database
+from checkpoints.database import open_blobs, open_database, transaction
 from checkpoints.history import read_snapshot
 from checkpoints.place import Place
 from checkpoints.steering import add_request, ask_to_pause
@@ -69,16 +69,26 @@ async def ask(folder: Place, uuid: str, change: Change) -> None:
             await database.run(lambda connection: configure(connection, uuid, digest))
 
 
+def begin_to_pause(folder: Place, name: str) -> Thread:
+    """Ask a run to pause at its next boundary, if anyone is at work on it, and return it as it is now. Blocks.
+
+    Raises StoreError, UsageError.
+    """
+    thread = read_snapshot(folder, name).thread
+    if thread.status == "running":
+        with transaction(folder) as connection:
+            ask_to_pause(connection, thread.uuid)
+    return thread
+
+
 async def pause(folder: Place, name: str, wait_s: float) -> Thread:
     """Ask a run to pause at its next boundary, wait for it, and return it as it is then.
 
     A run that nobody is at work on is left as it is. Raises StoreError, UsageError.
     """
-    thread = read_snapshot(folder, name).thread
+    thread = await asyncio.to_thread(begin_to_pause, folder, name)
     if thread.status != "running":
         return thread
-    async with open_database(folder) as database:
-        await database.run(lambda connection: ask_to_pause(connection, thread.uuid))
     deadline = asyncio.get_running_loop().time() + wait_s
     while asyncio.get_running_loop().time() < deadline:
         current = read_snapshot(folder, thread.uuid).thread

@@ -17,12 +17,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from checkpoints.place import find_place
 from evaluators.errors import StoreError, UsageError
 from graph.report.listing import by_descent, listing
 from graph.report.loading import load_all, load_run, load_solution
 from graph.report.summary import summary_lines
 from graph.server.drawing import draw
 from graph.server.sharing import share
+from graph.steering import begin_to_pause
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +32,8 @@ AGAIN_S = 5
 """A page of something that is at work loads itself again after so many seconds."""
 _PAGES = Path(__file__).parent / "pages"
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
@@ -55,15 +58,26 @@ def run(request: Request) -> Response:
     found = load_run(None, request.path_params["name"])
     incumbent = None if found.incumbent is None else found.incumbent["node"]
     program = load_solution(None, found)
+    at_work = found.snapshot.thread.status == "running"
     return _page(
         "run.html",
         title=found.name,
+        at_work=at_work,
         facts=list(summary_lines(found)),
         plan=draw(found.model, incumbent, found.unit),
         summary=found.model.summary,
         program={} if program is None else program.files,
-        again_s=AGAIN_S if found.snapshot.thread.status == "running" else 0,
+        again_s=AGAIN_S if at_work else 0,
     )
+
+
+def pause(request: Request) -> Response:
+    """Ask a run to pause after the step that is under way, whoever runs it; lead back to it."""
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return PlainTextResponse("only the run's own page may ask that\n", status_code=403, headers=_HEADERS)
+    name = request.path_params["name"]
+    begin_to_pause(find_place(), name)
+    return RedirectResponse(f"/ksearch/runs/{name}", status_code=303, headers=_HEADERS)
 
 
 def style(request: Request) -> Response:
@@ -108,6 +122,7 @@ app = Starlette(
         Route("/ksearch/", runs),
         Route("/ksearch/style.css", style),
         Route("/ksearch/runs/{name}", run),
+        Route("/ksearch/runs/{name}/pause", pause, methods=["POST"]),
     ],
     exception_handlers={UsageError: _refused, StoreError: _refused},
     lifespan=_sharing,

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
@@ -61,6 +62,25 @@ async def test_a_thread_that_the_server_runs_is_paused_changed_and_goes_on(clien
     await client.runs.join(thread, run["run_id"])
     after = read_snapshot(home, thread)
     assert (after.thread.status, after.values["stop"]["reason"]) == ("finished", "budget")
+
+
+async def test_a_run_is_paused_over_http(client: LangGraphClient, address: str, home: Path) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    run = await client.runs.create(thread, "search", input={}, context=context(max_evaluations=LONG))
+    await rounds(home, thread, 1)
+    async with httpx2.AsyncClient(base_url=address) as http:
+        name = read_snapshot(home, thread).thread.name
+        place = f"/ksearch/runs/{name}/pause"
+        assert f'action="{place}"' in (await http.get(f"/ksearch/runs/{thread}")).text
+        strange = await http.post(place, headers={"sec-fetch-site": "cross-site"})
+        assert strange.status_code == 403
+        assert read_snapshot(home, thread).thread.status == "running"
+        asked = await http.post(place, headers={"sec-fetch-site": "same-origin"})
+        assert (asked.status_code, asked.headers["location"]) == (303, f"/ksearch/runs/{name}")
+        await client.runs.join(thread, run["run_id"])
+        assert read_snapshot(home, thread).thread.status == "paused"
+        assert place not in (await http.get(f"/ksearch/runs/{thread}")).text
+        assert (await http.post("/ksearch/runs/nothing/pause")).status_code == 404
 
 
 async def test_a_cancelled_run_leaves_the_thread_to_others(client: LangGraphClient, home: Path) -> None:
