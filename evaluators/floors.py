@@ -40,7 +40,7 @@ class Floors:
 
 def floors_of(task: Task) -> Floors:
     """Return the floors of all workloads. The reference is run, confined, when it has a function `floor`; blocks."""
-    if task.verdict != "harness" or function_source(task.reference, "floor") is None:
+    if task.brings_judge or function_source(task.reference, "floor") is None:
         return Floors({})
     cases = [{"name": workload.name, "axes": dict(task.sizes(workload))} for workload in task.workloads]
     request = {"reference": task.reference, "cases": cases}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from evaluators.errors import InfrastructureError
 from evaluators.local import MEMORY_BYTES
-from evaluators.worker import launch
+from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
 from evaluators.worker.status import Status
 
@@ -148,6 +148,25 @@ class Isolation:
                 start_new_session=True,
             )
         return self._process
+
+
+class Isolations:
+    """Servers of isolated runs, one for each device of tasks. Not for two threads at a time."""
+
+    def __init__(self) -> None:
+        """Nothing starts yet."""
+        self._servers: dict[str, Isolation] = {}
+
+    def of(self, device: str) -> Isolation:
+        """Return the server for tasks of a device: with a GPU in sight when that is `cuda`."""
+        if device not in self._servers:
+            self._servers[device] = Isolation(gpu=gpus.visible() if device == "cuda" else "")
+        return self._servers[device]
+
+    def close(self) -> None:
+        """End their processes. They can be used again."""
+        for server in self._servers.values():
+            server.close()
 
 
 def _line(process: subprocess.Popen[bytes], deadline: float) -> bytes:

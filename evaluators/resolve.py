@@ -18,6 +18,7 @@ FORMS = ("NAME", "FOLDER", *(form for _, form in ADAPTERS.values()))
 def resolve_task(reference: str) -> Task:
     """Return the task that `reference` names: see `FORMS`; NAME is built in, FOLDER has a task.toml.
 
+    Behind NAME and FOLDER, `?protocol=fib` has FlashInfer-Bench's protocol judge instead of ours.
     Raises TaskError when there is none (names the nearest) or when its files are wrong (names file, key, reason).
     """
     prefix, colon, rest = reference.partition(":")
@@ -27,6 +28,9 @@ def resolve_task(reference: str) -> Task:
         raise TaskError(f"{reference}: there are no tasks of the kind {prefix!r}; a task is {', '.join(FORMS)}")
     if reference.endswith(".py"):
         return load_adapted("file", reference)
+    plain, mark, query = reference.partition("?")
+    if mark and not Path(reference).is_dir():
+        return _under_protocol(resolve_task(plain), query, reference)
     if _is_path(reference):
         folder, _, baseline = reference.partition("@") if not Path(reference).is_dir() else (reference, "", "")
         return load_task_folder(Path(folder), baseline)
@@ -36,8 +40,12 @@ def resolve_task(reference: str) -> Task:
 def resolve_builtin(reference: str) -> Task:
     """Return a built-in task; nothing outside the package is read. Raises TaskError when there is none.
 
-    `NAME@BASELINE` compares programs with another baseline than the task's own, one that its folder has.
+    `NAME@BASELINE` compares programs with another baseline than the task's own, one that its folder has; behind either,
+    `?protocol=fib`.
     """
+    plain, mark, query = reference.partition("?")
+    if mark:
+        return _under_protocol(resolve_builtin(plain), query, reference)
     folders = builtin_names()
     name, _, baseline = reference.partition("@")
     if name in folders and (folders[name] / "task.toml").is_file():
@@ -52,6 +60,12 @@ def resolve_builtin(reference: str) -> Task:
         f"there is no task {reference!r}{meant} `ksearch tasks` lists the built-in ones; yours are ./FOLDER,"
         f" {', '.join(FORMS[2:])}"
     )
+
+
+def _under_protocol(task: Task, query: str, reference: str) -> Task:
+    from evaluators.adapters.flashinfer.protocol import under_protocol
+
+    return under_protocol(task, query, reference)
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

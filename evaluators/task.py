@@ -115,9 +115,10 @@ class Task(Record):
     """Source of reference.py: `inputs(axes, params, seed)`, `reference(**inputs)`, optional `baseline(**inputs)`
     (timed; default: the reference) or `planned_baseline(**inputs)` (returns the function without arguments that is
     timed in its place; what it does before is not), and `floor(axes) -> {"bytes": int, "operations": int}`."""
-    verdict: Literal["harness", "user", "gpumode"] = "harness"
+    verdict: Literal["harness", "user", "gpumode", "fib"] = "harness"
     """Who decides: our evaluator; the user's own (`user`), a file whose source `reference` then holds and whose
-    function the only workload names; or (`gpumode`) the eval.py among `files`."""
+    function the only workload names; (`gpumode`) the eval.py among `files`; or (`fib`) FlashInfer-Bench's rule and way
+    of timing, applied in the program's own process."""
     files: dict[str, str] = {}
     """Files that the task's own evaluator, or a wrapped program, finds beside it: name -> text."""
     timeout_s: float = Field(default=60.0, gt=0)
@@ -185,6 +186,11 @@ class Task(Record):
         return self._kept(
             "_digest", lambda: digest_json(self.model_dump(mode="json", exclude={"origin"}, exclude_defaults=True))
         )
+
+    @property
+    def brings_judge(self) -> bool:
+        """Whether an evaluator that the task holds decides, so that it declares no arguments, tolerance and so on."""
+        return self.verdict in ("user", "gpumode")
 
     def sizes(self, workload: Workload) -> Mapping[str, int]:
         """Return every axis' size for one workload, constants included."""

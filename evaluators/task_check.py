@@ -35,7 +35,7 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
 
     Raises InfrastructureError when the machinery fails.
     """
-    if task.verdict != "harness":
+    if task.brings_judge:
         return (asyncio.run(_judged_seed(task)),)
     request = {"task": task_data(task), "timed": task.device == "cpu"}
     driver, files = driver_source("check_task"), {name: (_WORKER / name).read_text() for name in _NEEDED}

@@ -14,12 +14,11 @@ from evaluators.adapters.gpumode.official import META
 from evaluators.adapters.own_evaluator import COMBINED, takes_text
 from evaluators.adapters.source_file import SourceFile
 from evaluators.evaluation import TIER_OF, Comparison, Effort, Environment, Evaluation, Pair, WorkloadResult
-from evaluators.isolation import Answer, IsolatedFailure, Isolation
+from evaluators.isolation import Answer, IsolatedFailure, Isolations
 from evaluators.objective import Objective, Value, gain
 from evaluators.protocols import protocol_of
 from evaluators.solution import Solution
 from evaluators.task import Task
-from evaluators.worker import gpus
 from evaluators.worker.figures import figure
 from evaluators.worker.status import Status
 
@@ -83,8 +82,7 @@ class UserVerdicts:
 
     def __init__(self, environment: Callable[[], Awaitable[Environment]]) -> None:
         """Nothing starts until the first program. `environment` tells what figures depend on."""
-        self._isolations: dict[str, Isolation] = {}
-        """Device of the tasks -> who judges them."""
+        self._isolations = Isolations()
         self._environment = environment
         self._busy = asyncio.Lock()
 
@@ -135,8 +133,7 @@ class UserVerdicts:
 
     async def close(self) -> None:
         """End the processes. It can be used again."""
-        for isolation in self._isolations.values():
-            await asyncio.to_thread(isolation.close)
+        await asyncio.to_thread(self._isolations.close)
 
     async def _judged(self, task: Task, programs: Sequence[Solution], effort: Effort) -> list[_Verdicts]:
         found = [_Verdicts([]) for _ in programs]
@@ -160,18 +157,12 @@ class UserVerdicts:
         except IsolatedFailure as failure:
             said.status, said.message, said.log = failure.status, failure.message, failure.log
         except asyncio.CancelledError:
-            self._isolation(task).close()
+            self._isolations.of(task.device).close()
             raise
-
-    def _isolation(self, task: Task) -> Isolation:
-        """Return who judges the programs of a task: with a GPU in sight when it is for one."""
-        if task.device not in self._isolations:
-            self._isolations[task.device] = Isolation(gpu=gpus.visible() if task.device == "cuda" else "")
-        return self._isolations[task.device]
 
     def _run(self, task: Task, program: Solution, effort: Effort) -> Answer:
         question = _official(task, program, effort) if task.verdict == "gpumode" else _own(task, program)
-        return self._isolation(task).run(
+        return self._isolations.of(task.device).run(
             question.driver,
             question.request,
             files=question.files,

@@ -40,7 +40,7 @@ class DeferredEvaluator:
         """
         if task.verdict != "harness":
             raise TaskError(
-                f"task {task.name} brings its own evaluator, which no bundle carries: judge it with `local`"
+                f"task {task.name} brings its own evaluator or protocol, which no bundle carries: judge it with `local`"
             )
         reject_unsupported(task, [solution] if rival is None else [solution, rival])
         known = await calls.ledger.find(calls.key(role, evaluation_request(task, solution, effort, rival), turn))

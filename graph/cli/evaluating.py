@@ -101,7 +101,7 @@ class _Asked:
         from graph.report.comparison import comparison
 
         chosen = resolve_task(reference)
-        untimed = self.evaluator is None and chosen.verdict == "harness" and lacks_gpu(chosen.device)
+        untimed = self.evaluator is None and not chosen.brings_judge and lacks_gpu(chosen.device)
         options = {"task": reference, "evaluator": self.evaluator or ("untimed" if untimed else "local")}
         config = resolve(None, options | ({} if self.language is None else {"language": self.language}))
         own = [(str(file), load_program(chosen, file, config.language)) for file in files]

@@ -122,8 +122,8 @@ def _lines(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
     if task.verdict != "harness":
         judge = f": {task.workloads[0].name}()" if task.verdict == "user" else ""
-        yield "judged by", f"{WHOSE[task.verdict]}{judge}"
-    else:
+        yield "judged by", f"{WHOSE[task.verdict].removeprefix('by ')}{judge}"
+    if not task.brings_judge:
         yield from _yardsticks(task, floors)
     for language, contract in task.contracts.items():
         seed = "with a seed program" if contract.seed is not None else "without a seed program"

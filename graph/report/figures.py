@@ -8,11 +8,16 @@ from evaluators.evaluation import Evaluation
 from evaluators.objective import Objective, Value
 from graph.wording import one_line as one_line
 
-WHOSE: Mapping[str, str] = {"user": "the user's own verdict", "gpumode": "the verdict of GPU MODE's eval.py"}
+WHOSE: Mapping[str, str] = {
+    "user": "the user's own verdict",
+    "gpumode": "the verdict of GPU MODE's eval.py",
+    "fib": "by FlashInfer-Bench's protocol",
+}
 """Who decides on a task that ksearch does not judge by itself (field `verdict`) -> what is said beside the figures."""
 BY_WHOM: Mapping[str, str] = {
     "user": f"{WHOSE['user']}: nothing was checked or timed by ksearch",
     "gpumode": f"{WHOSE['gpumode']}: it checked and timed, in the program's process; ksearch did neither",
+    "fib": f"{WHOSE['fib']}: checked and timed in the program's own process, not to be compared with ksearch's figures",
 }
 """The same in a sentence."""
 

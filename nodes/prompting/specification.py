@@ -41,7 +41,7 @@ def specification(variant: Variant, task: Task, language: Language, config: Sear
         "main_file": main_file(contract, language),
         "flags": contract.flags or DEFAULT,
         "signature": signature(task, language, contract),
-        "reference": shown_reference(task.reference) if task.verdict == "harness" else task.reference,
+        "reference": task.reference if task.brings_judge else shown_reference(task.reference),
         "sheet": load_sheet(config.hardware or ("cpu" if task.device == "cpu" else "gpu")),
         "config": config,
         "seeded": config.use_seed and contract.seed is not None,

@@ -51,6 +51,11 @@ _LOG_BYTES = 5 << 20
 _OP_TYPES = ("gqa_paged", "gqa_ragged", "mla_paged", "moe", "gemm", "rmsnorm", "sampling", "gdn", "dsa_paged")
 
 
+def word_of(status: Status) -> str:
+    """Return the format's word for a status."""
+    return STATUS.get(status, "RUNTIME_ERROR")
+
+
 def export_definition(task: Task, op_type: str) -> Definition:
     """Return a task as a definition; its reference is called through `run`. Raises TaskError where it has no words."""
     axes = {**{axis: ConstAxis(value=size) for axis, size in task.constants.items()}}
@@ -233,7 +238,7 @@ def _machine(evaluation: Evaluation) -> Machine:
 
 
 def _evaluation(evaluation: Evaluation, result: WorkloadResult, machine: Machine, timestamp: str) -> TraceEvaluation:
-    status = STATUS.get(result.status, "RUNTIME_ERROR")
+    status = word_of(result.status)
     timed = result.measurement
     if status == "PASSED" and timed is None:
         # The format has no word for a program that is right and was not timed.

@@ -76,6 +76,18 @@ def import_task(folder: DataFolder, name: str, options: Options) -> Task:
     return task
 
 
+def folder_of(task: Task) -> Path | None:
+    """Return the folder whose tensors an imported task's inputs are read from, None when there are none."""
+    if not any(name.startswith("stored_") for workload in task.workloads for name in workload.params):
+        return None
+    said = [node.value for node in ast.parse(task.reference).body if isinstance(node, ast.Assign) and _is_spec(node)]
+    return Path(ast.literal_eval(said[-1])["root"]) if said else None
+
+
+def _is_spec(node: ast.Assign) -> bool:
+    return [target.id for target in node.targets if isinstance(target, ast.Name)] == ["SPEC"]
+
+
 def _check_definition(definition: Definition, place: str) -> None:
     for group, arguments in (("inputs", definition.inputs), ("outputs", definition.outputs)):
         for name, argument in arguments.items():

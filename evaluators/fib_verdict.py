@@ -1,0 +1,158 @@
+"""FlashInfer-Bench's protocol: its rule and its way of timing, each program and workload in a confined process."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluators.adapters.driver_source import driver_source
+from evaluators.adapters.flashinfer.importing import folder_of
+from evaluators.adapters.flashinfer.protocol import CALLED
+from evaluators.errors import TaskError
+from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair
+from evaluators.fib_figures import TRIALS, Found, ratio, record
+from evaluators.isolation import Answer, IsolatedFailure, Isolations
+from evaluators.protocols import FIB
+from evaluators.solution import Solution
+from evaluators.task import Task, Tensor, Workload
+
+RUNS: Mapping[Effort, int] = {"check": 1, "search": 1, "certify": 3}
+"""How often a program is judged on each workload."""
+_TOLERANCE = Path(__file__).parent / "worker" / "tolerance.py"
+
+
+class FibVerdicts:
+    """Judges programs of tasks with verdict `fib`. Use it from one event loop.
+
+    A program goes through the workloads until it fails on one. Certification judges it three times, in shuffled order,
+    and checks it on the held-out workloads.
+    """
+
+    def __init__(self, environment: Callable[[], Awaitable[Environment]]) -> None:
+        """Nothing starts until the first program. `environment` tells what figures depend on."""
+        self._isolations = Isolations()
+        self._environment = environment
+        self._busy = asyncio.Lock()
+
+    async def evaluate(
+        self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None
+    ) -> Evaluation:
+        """See `Evaluator`. With `rival`, both are judged in turn on each workload."""
+        programs = [solution] if rival is None else [solution, rival]
+        found = await self._judged(task, programs, effort, held_out=1)
+        verdict = record(task, solution, effort, found[0], await self._environment())
+        if rival is None or found[1].failed is not None or verdict.objective is None:
+            return verdict
+        return verdict.model_copy(update={"versus_rival": ratio(task, found[0], found[1])})
+
+    async def compare(self, task: Task, solutions: Sequence[Solution], effort: Effort) -> Comparison:
+        """See `Evaluator`. The programs are judged in turn on each workload."""
+        found = await self._judged(task, solutions, effort, held_out=len(solutions))
+        environment = await self._environment()
+        verdicts = tuple(
+            record(task, solution, effort, said, environment) for solution, said in zip(solutions, found, strict=True)
+        )
+        passed = [number for number, verdict in enumerate(verdicts) if verdict.objective is not None]
+        pairs = tuple(
+            Pair(a=verdicts[a].solution, b=verdicts[b].solution, ratio=ratio(task, found[a], found[b]))
+            for place, a in enumerate(passed)
+            for b in passed[place + 1 :]
+        )
+        return Comparison(task=task.digest, protocol=FIB, evaluations=verdicts, pairs=pairs, environment=environment)
+
+    def protocol(self, task: Task) -> str:
+        """See `Evaluator`."""
+        return FIB
+
+    async def environment(self) -> Environment:
+        """See `Evaluator`."""
+        return await self._environment()
+
+    async def close(self) -> None:
+        """End the processes. It can be used again."""
+        await asyncio.to_thread(self._isolations.close)
+
+    async def _judged(self, task: Task, programs: Sequence[Solution], effort: Effort, *, held_out: int) -> list[Found]:
+        """Judge the programs on the search workloads, and the first `held_out` of them on the others."""
+        _reject_unsupported(task, programs)
+        found = [Found() for _ in programs]
+        async with self._busy:
+            for _ in range(RUNS[effort]):
+                for workload in _ordered(task.split("search"), effort):
+                    await self._on(task, workload, programs, found, timed=workload.timed and effort != "check")
+            for workload in task.split("held_out") if effort == "certify" else ():
+                await self._on(task, workload, programs[:held_out], found[:held_out], timed=False)
+        return found
+
+    async def _on(
+        self, task: Task, workload: Workload, programs: Sequence[Solution], found: Sequence[Found], *, timed: bool
+    ) -> None:
+        """Judge every program that has not failed on one workload, all on the same inputs."""
+        seeds = [secrets.randbelow(2**62) for _ in range(TRIALS)]
+        for program, said in zip(programs, found, strict=True):
+            if said.failed is not None:
+                continue
+            try:
+                question = _question(task, workload, program, seeds, timed=timed)
+                answer = await asyncio.to_thread(self._run, task, question, timed=timed)
+                said.wall_s += answer.wall_s
+                said.add(task, workload, answer.value, timed=timed)
+            except IsolatedFailure as failure:
+                said.fail(workload, failure)
+            except asyncio.CancelledError:
+                self._isolations.of(task.device).close()
+                raise
+
+    def _run(self, task: Task, question: Mapping[str, Any], *, timed: bool) -> Answer:
+        folder = folder_of(task)
+        return self._isolations.of(task.device).run(
+            driver_source("fib"),
+            question,
+            files={_TOLERANCE.name: _TOLERANCE.read_text()},
+            readable=() if folder is None else (folder,),
+            timeout_s=task.timeout_s,
+            lock="alone" if timed else "shared",
+        )
+
+
+def _reject_unsupported(task: Task, programs: Sequence[Solution]) -> None:
+    for program in programs:
+        if program.language not in task.contracts or program.binding not in CALLED:
+            raise TaskError(
+                f"task {task.name}: {program.language} programs with binding {program.binding} are not called under "
+                f"protocol=fib; possible are {', '.join(task.contracts)} with {' or '.join(CALLED)}"
+            )
+
+
+def _ordered(workloads: Sequence[Workload], effort: Effort) -> list[Workload]:
+    ordered = list(workloads)
+    if effort == "certify":
+        secrets.SystemRandom().shuffle(ordered)
+    return ordered
+
+
+def _question(
+    task: Task, workload: Workload, program: Solution, seeds: Sequence[int], *, timed: bool
+) -> dict[str, Any]:
+    sizes, rule = task.sizes(workload), task.tolerance
+    return {
+        "reference": task.reference,
+        "case": {"axes": dict(sizes), "params": dict(workload.params)},
+        "inputs": list(task.inputs),
+        "outputs": [_output(name, tensor, sizes) for name, tensor in task.outputs.items()],
+        "rule": [rule.rtol, rule.atol, rule.rule, rule.matched, rule.normalised],
+        "program": {
+            "files": dict(program.files),
+            "main": program.main_file,
+            "entry_point": program.entry_point,
+            "binding": program.binding,
+        },
+        "seeds": list(seeds),
+        "device": task.device,
+        "timed": timed,
+    }
+
+
+def _output(name: str, tensor: Tensor, sizes: Mapping[str, int]) -> dict[str, Any]:
+    return {"name": name, "dtype": tensor.dtype, "shape": [sizes[axis] for axis in tensor.shape]}
