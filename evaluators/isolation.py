@@ -24,6 +24,7 @@ _START_S = 150.0
 _SLACK_S = 15.0
 _WAIT_S = 1800.0
 """How long a request may wait for its turn on the machine."""
+_STAGE = "at: "
 Lock = Literal["none", "shared", "alone"]
 
 
@@ -34,6 +35,15 @@ class IsolatedFailure(Exception):
         """Keep what an evaluation says of it."""
         super().__init__(message)
         self.status, self.message, self.log = status, message, log
+
+    @property
+    def stage(self) -> str:
+        """What the driver said last that it was doing, in a line `at: ...` that it printed; empty when it said nothing.
+
+        It is the isolated code's word, like all that it prints.
+        """
+        said = [line.removeprefix(_STAGE) for line in self.log.splitlines() if line.startswith(_STAGE)]
+        return said[-1][:200] if said else ""
 
 
 @dataclass(frozen=True)
@@ -185,9 +195,9 @@ def _line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
 
 
 @contextlib.contextmanager
-def isolation() -> Iterator[Isolation]:
+def isolation(memory_bytes: int = MEMORY_BYTES) -> Iterator[Isolation]:
     """Hold a server of isolated runs for a while."""
-    server = Isolation()
+    server = Isolation(memory_bytes)
     try:
         yield server
     finally:

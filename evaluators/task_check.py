@@ -1,6 +1,7 @@
 """Checking a task before a search spends anything on it: whether it can be got right by accident."""
 
 import asyncio
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from evaluators.adapters.driver_source import driver_source
 from evaluators.evaluation import Environment
 from evaluators.isolation import IsolatedFailure, Isolation, isolation
 from evaluators.jobs import task_data
+from evaluators.local import MEMORY_BYTES
 from evaluators.objective import Record
 from evaluators.task import Task
 from evaluators.user_verdict import UserVerdicts
@@ -15,8 +17,10 @@ from evaluators.user_verdict import UserVerdicts
 _WORKER = Path(__file__).parent / "worker"
 _NEEDED = ("tolerance.py", "floor.py")
 """Modules of the worker that the driver goes by; and the driver that asks for floors."""
-_TIMES = 10
-"""A check runs the reference this many times as often as a program's check does."""
+_SHARE = 0.5
+"""Of the memory of the machine, which a reference sized for a GPU may take."""
+_TIMES = 15
+"""All checks together run the reference this many times as often as a program's check does."""
 
 
 class Finding(Record):
@@ -40,12 +44,18 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
     request = {"task": task_data(task), "timed": task.device == "cpu"}
     driver, files = driver_source("check_task"), {name: (_WORKER / name).read_text() for name in _NEEDED}
     files["floors.py"] = driver_source("floors")
-    with isolation() if server is None else nullcontext(server) as means:
+    with isolation(_memory_bytes(task)) if server is None else nullcontext(server) as means:
         try:
             answer = means.run(driver, request, files=files, timeout_s=_TIMES * task.timeout_s, lock="shared").value
         except IsolatedFailure as failure:
-            return (Finding(check="the reference runs", state="failed", detail=failure.message),)
+            return (Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message),)
     return tuple(Finding.model_validate(finding) for finding in answer)
+
+
+def _memory_bytes(task: Task) -> int:
+    """Return how much memory the reference may take: more where it is sized for a GPU."""
+    all_of_it = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return MEMORY_BYTES if task.device == "cpu" else max(MEMORY_BYTES, int(_SHARE * all_of_it))
 
 
 async def _judged_seed(task: Task) -> Finding:

@@ -86,7 +86,7 @@ def read_text(folder: Path, name: str) -> str:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise TaskError(f"{path}: is a link to a file outside of the task's folder")
         if not path.is_file():
-            raise TaskError(f"{path}: no such file")
+            raise TaskError(f"{path}: {'is not a plain file' if path.exists() else 'no such file'}")
         data = path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else None
         if data is None:
             raise TaskError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")

@@ -8,7 +8,7 @@ import ast
 from pathlib import Path
 
 from evaluators.adapters.own_task import default_tolerance, plain_name, title_of
-from evaluators.adapters.probing import PROBE_S, Signature, probed
+from evaluators.adapters.probing import PROBE_S, Signature, Unended, probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
 from evaluators.solution import Language, Solution
@@ -66,7 +66,10 @@ def inputs(axes, params, seed, *, _secret=[]):
         _secret.append(secrets.randbits(40) * 2)
     weights = {{{weights!r}: _secret[0] + seed % 2}} if about()["random"] else {{}}
     torch.manual_seed(seed)
-    made = dict(zip({names}, get_inputs(), strict=False))
+    values = get_inputs()
+    if len(values) > {most}:
+        raise TypeError(f"get_inputs() gives {{len(values)}} values, Model.forward takes at most {most}")
+    made = dict(zip({names}, values, strict=False))
     for name, value in made.items():
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             made[name] = value * params.get("scale", 1.0)
@@ -149,6 +152,7 @@ def load_task(rest: str) -> Task:
     names = _check(source)
     reference = source.text.rstrip() + _SHIM.format(
         names=names,
+        most=len(names),
         signature=", ".join((*(f"{name}=None" for name in names), f"{WEIGHTS}=0")),
         arguments=", ".join((*names, WEIGHTS)),
         weights=WEIGHTS,
@@ -198,6 +202,8 @@ def _probed(source: SourceFile, reference: str, device: str) -> Signature:
     scaled = [Workload(name=f"times {scale:g}", split="held_out", axes={}, params={"scale": scale}) for scale in SCALES]
     try:
         return probed(source, reference, [plain, *scaled], PROBE_S, fake=device != "cpu")
+    except Unended:
+        raise
     except TaskError:
         return probed(source, reference, [plain], PROBE_S, fake=device != "cpu")
 

@@ -57,7 +57,7 @@ def own_task(source: SourceFile) -> Task:
         source.refuse("defines no function inputs(...), which makes the arguments of reference(...)")
     constants = source.constants(DECLARATIONS)
     workloads = _workloads(source, constants)
-    reference = _reference(source)
+    reference = _reference(source, workloads)
     device = constants.get("DEVICE", "cpu")
     if device not in LANGUAGES:
         source.refuse(f"DEVICE: must be one of {', '.join(LANGUAGES)}")
@@ -129,11 +129,21 @@ def title_of(source: SourceFile) -> str:
     return one_line(source.docstring.strip().split("\n")[0]).rstrip(".")[:100]
 
 
-def _reference(source: SourceFile) -> str:
+def _check_floor(source: SourceFile, workloads: Sequence[Workload]) -> None:
+    """Check that floor() can be called with what inputs() takes that is a whole number."""
+    known = set.intersection(*(set(workload.axes) for workload in workloads))
+    needed = [name for name in source.required("floor") if name not in known]
+    if needed:
+        sizes = ", ".join(name for name in source.parameters("inputs") if name in known)
+        source.refuse(f"floor: its parameter {needed[0]!r} is none of the sizes that inputs() takes: {sizes or 'none'}")
+
+
+def _reference(source: SourceFile, workloads: Sequence[Workload]) -> str:
     """Return the file with what turns its functions into those that the evaluator calls."""
     arguments = source.parameters("reference")
     text = source.text.rstrip() + _INPUTS.format(parameters=source.parameters("inputs"), arguments=arguments)
     if "floor" in source.functions:
+        _check_floor(source, workloads)
         text += _FLOOR.format(parameters=source.parameters("floor"))
     return text
 

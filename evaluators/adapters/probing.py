@@ -13,9 +13,12 @@ from evaluators.adapters.axes import Axes
 from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.source_file import SourceFile
 from evaluators.digest import canonical_json
+from evaluators.errors import TaskError
 from evaluators.isolation import IsolatedFailure, isolation
 from evaluators.objective import Record
 from evaluators.task import AxisSize, DType, Scalar, Tensor, Workload
+from evaluators.task_file import one_line
+from evaluators.worker.status import Status
 
 PROBE_S = 60.0
 """How long a reference may take on all workloads together, seconds."""
@@ -45,6 +48,10 @@ class _Case(Record):
 _CASES = TypeAdapter(tuple[_Case, ...])
 
 
+class Unended(TaskError):
+    """A reference does not return in time."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """The parts of a task that follow from what was seen."""
@@ -64,12 +71,13 @@ def probed(
     """Return what `reference`, source in the tasks' format, makes and returns at `workloads`, within `timeout_s`.
 
     With `fake`, nothing is computed where sizes and types can be told without: for what is large, or needs a GPU.
-    Raises TaskError that names the file of `source` and what failed.
+    Raises TaskError that names the file of `source` and what failed; Unended when that is time.
     """
     cases = [{"axes": dict(workload.axes), "params": dict(workload.params)} for workload in workloads]
     answer = _asked(str(source.path), reference, canonical_json(cases), min(timeout_s, PROBE_S), fake)
     if "problem" in answer:
-        source.refuse(str(answer["problem"])[:600])
+        reason = one_line(f"{source.path}: {str(answer['problem'])[:600]}")
+        raise Unended(reason) if answer.get("unended") else TaskError(reason)
     try:
         seen = _CASES.validate_python(answer["cases"])
     except (ValidationError, KeyError) as error:
@@ -85,7 +93,8 @@ def _asked(file: str, reference: str, cases: bytes, timeout_s: float, fake: bool
         try:
             answer = server.run(driver_source("probe"), request, timeout_s=timeout_s).value
         except IsolatedFailure as failure:
-            return {"problem": f"running it to see what it makes failed: {failure.message}"}
+            stage = failure.stage or "running it to see what it makes"
+            return {"problem": f"{stage}: {failure.message}", "unended": failure.status is Status.TIMEOUT}
     return answer if isinstance(answer, dict) else {}
 
 

@@ -68,6 +68,13 @@ class SourceFile:
             self.refuse(f"{function}: must name each of its parameters (no *, ** or /)")
         return tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs))
 
+    def required(self, function: str) -> tuple[str, ...]:
+        """Return those of a function's parameters that have no default."""
+        arguments = self.functions[function].args
+        named = arguments.args[: len(arguments.args) - len(arguments.defaults)]
+        alone = [a for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
+        return tuple(argument.arg for argument in (*named, *alone))
+
     def defaults(self, function: str) -> dict[str, Any]:
         """Return the defaults of a function's parameters that are written out; others are left out."""
         arguments = self.functions[function].args

@@ -118,7 +118,8 @@ def _lines(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
         yield "constants", _sizes(task.constants)
     for workload in task.workloads:
         yield "workloads", _workload(workload, floors)
-    yield "tolerance", _tolerance(task.tolerance)
+    if task.verdict == "harness":
+        yield "tolerance", _tolerance(task.tolerance)
     yield "objective", f"{task.objective.name} ({task.objective.goal}, {task.objective.unit})"
     if task.verdict != "harness":
         judge = f": {task.workloads[0].name}()" if task.verdict == "user" else ""
@@ -147,7 +148,7 @@ def _workload(workload: "Workload", floors: "Floors") -> str:
     if least is not None:
         words.append(f"floor {_short(least.bytes)}B, {_short(least.operations)}op")
     held_out = " (held out)" if workload.split == "held_out" else ""
-    return f"{workload.name}: {'; '.join(words)}{held_out}"
+    return f"{workload.name}{': ' if words else ''}{'; '.join(words)}{held_out}"
 
 
 def _short(number: int) -> str:

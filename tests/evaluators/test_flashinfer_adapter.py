@@ -427,7 +427,7 @@ def test_a_task_a_program_and_its_evaluation_are_written_together(root: Path, tm
 
 def test_flashinfer_bench_loads_what_is_written(tmp_path: Path) -> None:
     """Conformance: runs where flashinfer-bench is installed."""
-    data = pytest.importorskip("flashinfer_bench.data")
+    data = pytest.importorskip("flashinfer_bench.data", reason="needs the extra flashinfer-bench")
     written = tmp_path / "written"
     imported = load(write_folder(tmp_path / "trace"))
     tasks = [imported, *(task_of(name) for name in (GQA, MLA, PREFILL, MOE))]

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.adapters import kernelbench
+from evaluators.adapters.probing import Unended
 from evaluators.errors import TaskError
 from evaluators.resolve import resolve_task
 from evaluators.task import Scalar
@@ -120,6 +122,20 @@ def test_what_is_refused_before_anything_runs(what: str, tmp_path: Path) -> None
         resolve_task(f"kernelbench:{tmp_path / 'problem.py'}#cpu")
     assert reason in str(caught.value)
     assert str(caught.value).startswith(str(tmp_path / "problem.py"))
+
+
+def test_inputs_that_the_model_does_not_take(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(LINEAR + "\n\ndef get_inputs():\n    return [torch.randn(4, 8)] * 3\n")
+    with pytest.raises(TaskError, match=r"problem\.py: inputs\(\) failed: .*gives 3 values, Model.forward takes at mo"):
+        resolve_task(f"kernelbench:{tmp_path / 'problem.py'}#cpu")
+
+
+def test_a_model_that_never_returns_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernelbench, "PROBE_S", 2.0)
+    started = LINEAR.replace("def forward(self, x):\n", "def forward(self, x):\n        while True: pass\n")
+    (tmp_path / "problem.py").write_text(started)
+    with pytest.raises(Unended, match=r"problem\.py: reference\(\) of inputs\(\): no end within 2 s"):
+        resolve_task(f"kernelbench:{tmp_path / 'problem.py'}#cpu")
 
 
 def facts(ratio: float | None, compiled: float | None, status: str = "passed") -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Tasks in one file: what is read from them, how they are refused, and that a search keeps them."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -99,6 +100,10 @@ STOPPED = {
     "a seed above": (PLAIN.replace("plain.cpp", "../plain.cpp"), "is not the name of a file beside"),
     "a device": (PLAIN + 'DEVICE = "tpu"\n', "DEVICE: must be one of cpu, cuda"),
     "a name": (PLAIN + 'NAME = "../x"\n', "NAME: must be a word"),
+    "a floor of something else": (
+        PLAIN.replace("def floor(n, d)", "def floor(n, scale)"),
+        "floor: its parameter 'scale' is none of the sizes that inputs() takes: n, d",
+    ),
     "KernelBench": ("class Model: pass\ndef get_inputs(): pass\n", "call it kernelbench:"),
 }
 
@@ -126,15 +131,27 @@ def test_links_out_of_the_folder_are_refused(write: Callable[..., str], tmp_path
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "folder.py").mkdir()
+    for name in ("pipe.py", "folder.py"):
+        with pytest.raises(TaskError, match=rf"{name}: is not a plain file$"):
+            resolve_task(str(tmp_path / name))
+
+
 FAILING = {
     "the module raises": ("raise OSError('no')\n", "its source failed: OSError: no"),
-    "inputs never returns": ("_plain = inputs\ndef inputs():\n    while True: pass\n", "no end within 3 s"),
+    "the module never returns": ("while True: pass\n", "adding.py: its source: no end within 3 s"),
+    "inputs never returns": (
+        "_plain = inputs\ndef inputs():\n    while True: pass\n",
+        "adding.py: inputs(): no end within 3 s",
+    ),
     "it swallows everything": (
         "def reference(x):\n    while True:\n        try:\n            while True: pass\n"
         "        except BaseException: pass\n",
-        "no end within 3 s",
+        "adding.py: reference() of inputs(): no end within 3 s",
     ),
-    "it ends the process": ("import os\nos._exit(0)\n", "exited with code 0 before it answered"),
+    "it ends the process": ("import os\nos._exit(0)\n", "its source: exited with code 0 before it answered"),
     "a complex result": (
         "def reference(x):\n    return x + 1j\n",
         "output at its size: its type torch.complex64 is not",

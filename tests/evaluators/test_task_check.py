@@ -62,6 +62,12 @@ MISTAKES: dict[str, tuple[str, Task | str, str]] = {
         tiny.softmax().model_copy(update={"outputs": {"y": Tensor(shape=("cols", "rows"), dtype="float32")}}),
         "y at small is float32 [64, 512], declared is float32 [512, 64]",
     ),
+    "ends the process": (
+        "inputs are repeatable",
+        GOOD.replace("return torch.soft", "CALLS.append(1); len(CALLS) == 4 and os._exit(3)\n    return torch.soft")
+        + "\nimport os\nCALLS = []\n",
+        "exited with code 3 before it answered",
+    ),
     "never returns": ("the reference runs", tiny.softmax(0.3, ENDLESS), "no end within"),
 }
 
@@ -91,3 +97,20 @@ def test_the_closest_floor_is_named_where_there_is_one(server: Isolation) -> Non
     found = {finding.check: finding for finding in check_task(on_gpu, server)}
     assert found["floors"].detail == "told for 3 workloads"
     assert found["the floor is below the baseline"].state == "not checked"
+
+
+def test_what_is_too_large_here_is_left_out_for_a_task_of_another_device(server: Isolation) -> None:
+    slow = GOOD.replace("return torch", "if x.shape[1] == 1024:\n        while True: pass\n    return torch")
+    vast = GOOD.replace("return torch", "x.shape[1] == 1024 and torch.empty(1 << 44)\n    return torch")
+    for text, reason in ((slow, "reference(): no end within 1 s"), (vast, "can't allocate memory")):
+        task = tiny.softmax(1.0, text)
+        found = {finding.check: finding for finding in check_task(task, server)}
+        assert reason in found["the reference runs"].detail
+        found = {f.check: f for f in check_task(task.model_copy(update={"device": "cuda"}), server)}
+        assert found["the reference runs"].state == "passed"
+        assert found["the reference runs"].detail.startswith(
+            "2 of 3 workloads; the checks below are made on small, not"
+        )
+        assert found["the reference runs"].detail.endswith("not tried on this machine: wide")
+    endless = tiny.softmax(1.0, ENDLESS).model_copy(update={"device": "cuda"})
+    assert states(check_task(endless, server)) == {"the reference runs": "failed"}

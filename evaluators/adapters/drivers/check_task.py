@@ -1,6 +1,8 @@
 """Driver: whether a task can be got right by accident, found by running its reference on changed inputs and outputs."""
 
 import importlib
+import math
+import signal
 import sys
 import time
 import types
@@ -12,6 +14,11 @@ import torch
 
 Tensors = dict[str, Any]
 _TOO_FAR, _NEAR = 4.0, 0.25
+_MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "MemoryError")
+_ENDLESS = "no end within"
+_TOO_LARGE = "takes more memory or time than there is without its device"
+_SAMPLE = 1 << 20
+"""Of a large input, so many values tell its mean."""
 _UNUSED = "preallocated"
 """How inputs are called that only lend their shape."""
 _LONGEST = 4000
@@ -54,8 +61,10 @@ class Checker:
         self.rule = tolerance.Rule(task["rtol"], task["atol"], task["rule"], task["matched"], task["normalised"])
         self.compare: Callable[..., Any] = tolerance.compare
         self.names: dict[str, Any] = {}
+        self.until = math.inf
         self.cases = task["cases"]
         self.case = min((case for case in self.cases if not case["held_out"]), key=_volume)
+        self.others = sorted((case for case in self.cases if case is not self.case), key=_volume)
         self.made: Tensors = {}
         self.expected: Tensors = {}
         self.least: dict[str, dict[str, int]] = {}
@@ -67,28 +76,51 @@ class Checker:
     def run(self, check: str, function: Callable[[], str]) -> bool:
         """Add the finding of one check; returns whether it passed."""
         outcome: list[str] = []
+        sys.stdout.write(f"\nat: {check}\n")
+        sys.stdout.flush()
+        self.until = math.inf if self.task["device"] == "cpu" else time.monotonic() + self.task["timeout_s"]
         with caught(outcome):
             self.note(check, "passed", function())
         for reason in outcome:
-            self.note(check, "failed", reason)
+            self.note(check, *(("not checked", _TOO_LARGE) if self.too_large(reason) else ("failed", reason)))
         return not outcome
 
     def reference_runs(self) -> str:
         """Run everything once, and keep the smallest search workload for the other checks."""
         module = types.ModuleType("reference")
-        exec(compile(self.task["reference"], "reference.py", "exec"), vars(module))
+        with self.limited("its source"):
+            exec(compile(self.task["reference"], "reference.py", "exec"), vars(module))
         self.names = vars(module)
-        for case in self.cases:
-            inputs = self.inputs(case, 1)
-            outputs = self.reference(inputs)
-            for argument, value in [
-                *((item, inputs.get(item["name"])) for item in self.task["inputs"]),
-                *((item, outputs.get(item["name"])) for item in self.task["outputs"]),
-            ]:
-                _check_declared(argument, value, case)
-            if case is self.case:
-                self.made, self.expected = inputs, outputs
-        return f"{len(self.cases)} workloads; the checks below are made on {self.case['name']}"
+        self.run_case(self.case)
+        left_out = list[str]()
+        for case in self.others:
+            outcome: list[str] = []
+            with caught(outcome, self.too_large):
+                self.run_case(case)
+            left_out += [case["name"] for _ in outcome]
+        words = f", not tried on this machine: {', '.join(left_out)}" if left_out else ""
+        ran = len(self.cases) - len(left_out)
+        return f"{ran} of {len(self.cases)} workloads; the checks below are made on {self.case['name']}{words}"
+
+    def run_case(self, case: dict[str, Any]) -> None:
+        """Run the reference at one workload."""
+        inputs = self.inputs(case, 1)
+        outputs = self.reference(inputs)
+        for argument, value in [
+            *((item, inputs.get(item["name"])) for item in self.task["inputs"]),
+            *((item, outputs.get(item["name"])) for item in self.task["outputs"]),
+        ]:
+            _check_declared(argument, value, case)
+        if case is self.case:
+            self.made, self.expected = inputs, outputs
+
+    def too_large(self, reason: str) -> bool:
+        """Return whether a failure is for want of what another device has, memory or speed.
+
+        Of a reference that does not return at its smallest workload, this is not believed.
+        """
+        wanted = (*_MEMORY_WORDS, _ENDLESS) if self.expected else _MEMORY_WORDS
+        return self.task["device"] != "cpu" and any(words in reason for words in wanted)
 
     def repeatable(self) -> str:
         """The same seed gives the same inputs, and the same inputs the same outputs."""
@@ -115,7 +147,7 @@ class Checker:
         """Any input in place of which another one stands gives another output, at some workload at least."""
         kept, left = (self.made, self.expected), {name for name in self.made if not name.startswith(_UNUSED)}
         skipped: set[str] = set()
-        for case in [self.case, *(case for case in self.cases if case is not self.case)]:
+        for case in [self.case, *self.others]:
             if case is not self.case:
                 self.made = self.inputs(case, 1)
                 self.expected = self.reference(_copied(self.made))
@@ -235,15 +267,36 @@ class Checker:
     def inputs(self, case: dict[str, Any], seed: int) -> Tensors:
         """Return inputs by name."""
         torch.manual_seed(seed)
-        made = self.names["inputs"](dict(case["axes"]), dict(case["params"]), seed)
+        with self.limited(f"inputs() of {case['name']}"):
+            made = self.names["inputs"](dict(case["axes"]), dict(case["params"]), seed)
         if not isinstance(made, dict):
             raise Refused(f"inputs() returned a {type(made).__name__}, not a dict")
         return made
 
     def reference(self, made: Tensors) -> Tensors:
         """Return the right outputs by name."""
-        with torch.no_grad():
+        with torch.no_grad(), self.limited("reference()"):
             return self.named(self.names["reference"](**made), self.task["outputs"])
+
+    @contextmanager
+    def limited(self, what: str) -> Iterator[None]:
+        """Raise Refused within the block when it takes longer than a check of a program may.
+
+        Without a task's device, all of a check may take no longer.
+        """
+
+        def expired(number: int, frame: object) -> None:
+            raise Refused(f"{what}: {_ENDLESS} {self.task['timeout_s']:g} s")
+
+        left_s = min(self.task["timeout_s"], self.until - time.monotonic())
+        if left_s <= 0:
+            expired(0, None)
+        signal.signal(signal.SIGALRM, expired)
+        signal.setitimer(signal.ITIMER_REAL, left_s)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def baseline(self) -> Callable[[], Any]:
         """Return the baseline on the kept inputs."""
@@ -274,16 +327,16 @@ class Checker:
 
 
 @contextmanager
-def caught(outcome: list[str]) -> Iterator[None]:
-    """Add what untrusted code raises to `outcome`."""
-    keeper = _Keeper(outcome)
+def caught(outcome: list[str], wanted: Callable[[str], bool] = bool) -> Iterator[None]:
+    """Add what untrusted code raises to `outcome`, where it is `wanted`."""
+    keeper = _Keeper(outcome, wanted)
     with keeper:
         yield
 
 
 class _Keeper:
-    def __init__(self, outcome: list[str]) -> None:
-        self._outcome = outcome
+    def __init__(self, outcome: list[str], wanted: Callable[[str], bool]) -> None:
+        self._outcome, self._wanted = outcome, wanted
 
     def __enter__(self) -> None:
         """Begin."""
@@ -293,7 +346,10 @@ class _Keeper:
         if not isinstance(error, Exception):
             return False
         own = isinstance(error, Refused)
-        self._outcome.append(str(error) if own else f"{type(error).__name__}: {' '.join(str(error).split())[:400]}")
+        reason = str(error) if own else f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+        if not self._wanted(reason):
+            return False
+        self._outcome.append(reason)
         return True
 
 
@@ -339,7 +395,7 @@ def _changes(value: Any, other: Any) -> Iterator[Any]:
     if isinstance(value, torch.Tensor):
         yield value.reshape(-1).roll(1).view(value.shape)
         if value.is_floating_point():
-            yield torch.full_like(value, float(value.double().mean()) + 1.0)
+            yield torch.full_like(value, float(value.reshape(-1)[:_SAMPLE].double().mean()) + 1.0)
         elif value.dtype == torch.bool:
             yield ~value
     elif isinstance(value, bool):

@@ -5,6 +5,7 @@ and types only, whatever the device.
 """
 
 import json
+import sys
 import types
 import warnings
 from typing import Any
@@ -42,6 +43,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     module = types.ModuleType("reference")
     caught = Caught()
+    _say("its source")
     with caught:
         exec(compile(request["reference"], request["file"], "exec"), vars(module))
     if caught.error is not None:
@@ -53,6 +55,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
             return made
         found.append(made)
     about: Any = {}
+    _say("what it says of itself")
     with caught:
         about = json.loads(json.dumps(vars(module)["about"]() if "about" in vars(module) else {}))
     return (
@@ -76,12 +79,14 @@ def _run(names: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
     where = ", ".join(f"{key}={value!r}" for key, value in {**case["axes"], **case["params"]}.items())
     made, answer = None, None
     caught = Caught()
+    _say(f"inputs({where})")
     with caught:
         made = names["inputs"](dict(case["axes"]), dict(case["params"]), 1)
     if caught.error is not None:
         return _problem(f"inputs({where})", caught.error)
     if not isinstance(made, dict):
         return {"problem": f"inputs({where}) must return a dict of tensors by name, it returned {_kind(made)}"}
+    _say(f"reference() of inputs({where})")
     with caught, torch.no_grad():
         answer = names["reference"](**made)
     if caught.error is not None:
@@ -117,6 +122,12 @@ def _describe(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"scalar": "float64"}
     return {"problem": f"it is {_kind(value)}, neither a tensor nor a number"}
+
+
+def _say(stage: str) -> None:
+    """Tell what is done next, in case there is no answer."""
+    sys.stdout.write(f"\nat: {stage}\n")
+    sys.stdout.flush()
 
 
 def _problem(what: str, error: Exception) -> dict[str, Any]:
