@@ -58,7 +58,7 @@ def make_home(home: Place) -> None:
     folder = local_folder(home)
     with storage_errors(folder):
         if not folder.is_dir():
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
             (folder / ".gitignore").write_text("*\n")
 
 

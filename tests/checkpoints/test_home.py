@@ -4,10 +4,13 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from checkpoints.database import make_home
 from checkpoints.home import Home, open_home
 from checkpoints.place import find_place
 from checkpoints.schema import APPLICATION_ID, VERSION
@@ -52,6 +55,20 @@ async def test_what_was_stored_is_there_when_opened_again(tmp_path: Path) -> Non
     async with open_home(tmp_path / "home") as home:
         assert home.blobs.get(digest) == b"program"
         assert await home.threads.find("latest") == thread
+
+
+def test_several_may_make_one_home_at_the_same_time(tmp_path: Path) -> None:
+    together = Barrier(4)
+
+    def make(home: Path) -> None:
+        together.wait(30)
+        make_home(home)
+
+    with ThreadPoolExecutor(4) as executor:
+        for at in range(200):
+            list(executor.map(make, [tmp_path / str(at)] * 4))
+    assert {file.read_text() for file in tmp_path.glob("*/.gitignore")} == {"*\n"}
+    assert len(list(tmp_path.glob("*/.gitignore"))) == 200
 
 
 def test_the_folder_is_named_or_from_the_environment_or_hidden_here(monkeypatch: pytest.MonkeyPatch) -> None:
