@@ -3,10 +3,12 @@
 from typing import Any
 
 from checkpoints.database import Database
+from checkpoints.events import MEMBER, add_event
+from checkpoints.lineage import Lineage, add_lineage
 from checkpoints.rounds import Point, boundaries, find_point, read_marks, unpacked
 from checkpoints.sql import Connection
 from checkpoints.steering import copy_requests
-from checkpoints.threads import MEMBER, Lineage, Thread, add_event, add_lineage, create_thread, find_thread
+from checkpoints.threads import Thread, create_thread, find_thread
 from evaluators.objective import Record
 
 _PAID_WITHIN = {

@@ -12,10 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from checkpoints.database import Database, database_place, has_runs, open_reader
+from checkpoints.events import MEMBER, add_event, read_events
 from checkpoints.faults import storage_errors
 from checkpoints.place import Place
 from checkpoints.sql import Connection
-from checkpoints.threads import MEMBER, Thread, add_event, read_events, read_threads
+from checkpoints.threads import Thread, read_threads
 from evaluators.errors import UsageError
 from evaluators.objective import Record
 

@@ -6,14 +6,16 @@ from typing import Any
 
 from checkpoints.branching import paid_until
 from checkpoints.database import database_place, has_runs, open_reader
+from checkpoints.events import Event, read_events
 from checkpoints.faults import storage_errors
 from checkpoints.ledger import Entry, read_entries
+from checkpoints.lineage import Lineage, read_ancestors
 from checkpoints.packed import EDGE, planned, unpack
 from checkpoints.place import Place
 from checkpoints.rounds import NOW, boundaries, find_point, read_marks, unpacked
 from checkpoints.sql import Connection, Saved
 from checkpoints.steering import Request, read_requests
-from checkpoints.threads import Event, Lineage, Thread, find_thread, read_ancestors, read_events, read_threads
+from checkpoints.threads import Thread, find_thread, read_threads
 from evaluators.errors import UsageError
 from evaluators.objective import Record
 

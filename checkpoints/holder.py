@@ -7,6 +7,9 @@ from pathlib import Path
 
 from evaluators.objective import Record
 
+LEASE_S = 30.0
+"""How long a thread stays held by a process out of sight that says nothing, by the database's clock, seconds."""
+
 
 class Holder(Record):
     """A process, told apart from a later one with the same number."""
@@ -49,6 +52,25 @@ def alive(holder: Holder) -> bool:
     if holder.boot:
         return _started(holder.pid) == holder.started
     return _exists(holder.pid)
+
+
+def out_of_sight(holder: Holder, here: Holder) -> bool:
+    """Return whether `here` cannot see the holder: on another machine, in another container."""
+    return (holder.host, holder.space) != (here.host, here.space)
+
+
+def why_gone(holder: Holder | None, silent_s: float | None) -> str:
+    """Return why the holder of a thread that is said to be running is not at work any more, nothing when it may be.
+
+    Args:
+        holder: who the thread's row says it is.
+        silent_s: how long it has said nothing, by the database's clock; None when it never has.
+    """
+    if holder is None or not alive(holder):
+        return f"{holder or 'its process'} ended without releasing it"
+    if silent_s and silent_s > LEASE_S and out_of_sight(holder, this_process()):
+        return f"{holder} has said nothing for {silent_s:.0f} s"
+    return ""
 
 
 def _boot() -> str:

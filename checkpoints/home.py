@@ -10,11 +10,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from checkpoints.blobs import BlobStore
 from checkpoints.database import BUSY_TIMEOUT_S, make_home, open_blobs, open_database
 from checkpoints.experiments import Experiments
+from checkpoints.holding import HEARTBEAT_S
 from checkpoints.ledger import Ledger
 from checkpoints.place import Place, find_place
 from checkpoints.saver import open_saver
 from checkpoints.steering import Steering
-from checkpoints.threads import HEARTBEAT_S, Threads
+from checkpoints.thread_store import Threads
 from evaluators.errors import StoreError
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from checkpoints.blobs import BlobStore
 from checkpoints.database import Database
+from checkpoints.holding import require_held
 from checkpoints.sql import Connection
-from checkpoints.threads import require_held
 from evaluators.digest import canonical_json
 from evaluators.errors import StoreError
 from evaluators.objective import Record

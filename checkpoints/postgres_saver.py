@@ -13,11 +13,11 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import DictRow, dict_row
 
 from checkpoints.holder import this_process
+from checkpoints.holding import taken_over
 from checkpoints.place import ServerHome
 from checkpoints.postgres import PATIENCE_S, parameters, server_errors, settings
 from checkpoints.rounds import place
 from checkpoints.serde import PlainSerializer
-from checkpoints.threads import taken_over
 from checkpoints.whole import whole, whole_writes
 
 CHECKED_S = 1.0

@@ -11,7 +11,7 @@ from checkpoints.database import open_blobs, open_database
 from checkpoints.faults import storage_errors
 from checkpoints.history import Interrupt, Snapshot
 from checkpoints.place import Place, local_folder
-from checkpoints.threads import Threads
+from checkpoints.thread_store import Threads
 from evaluators.bundling import Packed, bundled_job, pack
 from evaluators.local import MEMORY_BYTES
 from evaluators.protocols import tie_margin

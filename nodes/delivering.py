@@ -10,7 +10,8 @@ from checkpoints.blobs import BlobStore
 from checkpoints.database import open_blobs, open_database
 from checkpoints.ledger import Ledger
 from checkpoints.place import Place
-from checkpoints.threads import Thread, Threads
+from checkpoints.thread_store import Threads
+from checkpoints.threads import Thread
 from evaluators.errors import UsageError
 from evaluators.evaluation import Effort, Evaluation
 from evaluators.jobs import evaluation as record_of

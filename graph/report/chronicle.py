@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkpoints.events import Event
 from checkpoints.ledger import Entry
-from checkpoints.threads import Event
 from graph.edits import EditBatch
 from graph.report.figures import one_line, shown
 from graph.wording import edit_content, edit_what

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checkpoints.history import Snapshot
-from checkpoints.threads import Lineage
+from checkpoints.lineage import Lineage
 from graph.config import SearchConfig
 from graph.report.figures import duration, shown
 

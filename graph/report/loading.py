@@ -3,10 +3,10 @@
 from checkpoints.blobs import BlobStore
 from checkpoints.database import open_blobs
 from checkpoints.history import Snapshot, ThreadRecord, read_lineages, read_record, read_snapshot, read_states
+from checkpoints.lineage import Lineage
 from checkpoints.logs import read
 from checkpoints.place import Place, find_place
 from checkpoints.rounds import NOW
-from checkpoints.threads import Lineage
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
 from evaluators.task import Task

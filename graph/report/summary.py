@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.history import Snapshot
 from checkpoints.ledger import Entry
-from checkpoints.threads import Lineage
+from checkpoints.lineage import Lineage
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Language
 from evaluators.task import Task

@@ -17,7 +17,7 @@ from checkpoints.database import open_connection
 from checkpoints.history import Snapshot, read_record, read_snapshot, read_state, read_states
 from checkpoints.home import Home, open_home
 from checkpoints.ledger import LedgerKey
-from checkpoints.threads import Lineage, add_lineage
+from checkpoints.lineage import Lineage, add_lineage
 from evaluators.errors import UsageError
 from tests.snapshots import snapshots
 

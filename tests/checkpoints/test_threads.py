@@ -17,11 +17,11 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.types import ERROR
 
 from checkpoints.database import open_connection, open_database
-from checkpoints.holder import Holder, alive, this_process
+from checkpoints.holder import LEASE_S, Holder, alive, this_process
 from checkpoints.home import Home, open_home
 from checkpoints.ledger import LedgerKey
+from checkpoints.lineage import Lineage, add_lineage
 from checkpoints.place import ServerHome
-from checkpoints.threads import LEASE_S, Lineage, add_lineage
 from evaluators.errors import StoreError, UsageError
 
 Child = Callable[..., subprocess.Popen[str]]
