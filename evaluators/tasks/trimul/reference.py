@@ -17,14 +17,16 @@ def inputs(axes, params, seed):
     padding (the last rows and columns are left out), holes (random, with whole rows of zeros) or ones.
     """
     batch, n, dim, hidden = axes["batch"], axes["n"], axes["dim"], axes["hidden"]
-    generator = torch.Generator().manual_seed(seed)
+    # On the processor the largest would take ten seconds each.
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    generator = torch.Generator(device).manual_seed(seed)
 
     def normal(*shape):
-        return torch.randn(*shape, generator=generator)
+        return torch.randn(*shape, generator=generator, device=device)
 
     distribution = params.get("distribution", "normal")
     if distribution == "cauchy":
-        uniform = torch.rand(batch, n, n, dim, generator=generator)
+        uniform = torch.rand(batch, n, n, dim, generator=generator, device=device)
         x = torch.tan(math.pi * (uniform - 0.5)).clamp(-CAUCHY_LIMIT, CAUCHY_LIMIT)
     else:
         x = normal(batch, n, n, dim)
@@ -49,13 +51,14 @@ def inputs(axes, params, seed):
 
 
 def _mask(kind, batch, n, generator):
+    device = generator.device
     if kind == "ones":
-        return torch.ones(batch, n, n)
+        return torch.ones(batch, n, n, device=device)
     if kind == "padding":
-        lengths = torch.randint(max(1, n // 2), n + 1, (batch, 1), generator=generator)
-        inside = torch.arange(n)[None, :] < lengths
+        lengths = torch.randint(max(1, n // 2), n + 1, (batch, 1), generator=generator, device=device)
+        inside = torch.arange(n, device=device)[None, :] < lengths
         return (inside[:, :, None] & inside[:, None, :]).float()
-    mask = torch.randint(0, 2, (batch, n, n), generator=generator).float()
+    mask = torch.randint(0, 2, (batch, n, n), generator=generator, device=device).float()
     if kind == "holes":
         mask[:, :: max(2, n // 4)] = 0.0
     return mask
