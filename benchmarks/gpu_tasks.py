@@ -99,7 +99,7 @@ async def run(options: argparse.Namespace) -> None:
     try:
         for effort in options.efforts:
             for reference in options.tasks:
-                language = "python" if reference in PROBLEMS else options.language
+                language: Language = "python" if reference in PROBLEMS else options.language
                 if (reference, language, effort) in seen or time.monotonic() > until:
                     continue
                 row = await evaluate(evaluator, reference, language, effort)

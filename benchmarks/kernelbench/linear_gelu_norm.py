@@ -14,7 +14,8 @@ class Model(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return [rows, width_out] of x: [rows, width_in]."""
-        return self.norm(nn.functional.gelu(self.linear(x)))
+        normed: torch.Tensor = self.norm(nn.functional.gelu(self.linear(x)))
+        return normed
 
 
 def get_inputs() -> list[torch.Tensor]:

@@ -93,8 +93,8 @@ class Bench(Protocol):
         """Return what of a call's time is the copying of returned values into their slot."""
         ...
 
-    def further_threads(self, session: Session) -> int:
-        """Return how many threads a program's process has that are neither its main one nor the device driver's."""
+    def further_threads(self, session: Session) -> list[str]:
+        """Return the names of a program's threads that may have worked for it beside its main one."""
         ...
 
     def impossible(self, took_ns: float, nbytes: int, operations: int) -> float | None:

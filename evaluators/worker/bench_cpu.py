@@ -60,9 +60,10 @@ class CpuBench:
         """Return 0: values are copied outside of the windows."""
         return 0.0
 
-    def further_threads(self, session: Session) -> int:
-        """Return how many threads there are besides the main one."""
-        return max(0, descendants.threads(session.child.pid) - 1)
+    def further_threads(self, session: Session) -> list[str]:
+        """Return the names of all threads besides the main one."""
+        pid = session.child.pid
+        return [name for tid, name in descendants.thread_names(pid).items() if tid != pid]
 
     def impossible(self, took_ns: float, nbytes: int, operations: int) -> float | None:
         """Return the physical floor when `took_ns` is below it, else None."""

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
-from evaluators.worker import cuda, descendants, floor_cuda, nvml, timing_lock
+from evaluators.worker import cuda, floor_cuda, nvml, timing_lock
 from evaluators.worker.arena_cuda import CudaArena
 from evaluators.worker.bench import Effort, Limits
 from evaluators.worker.device_view import view
@@ -107,10 +107,9 @@ class CudaBench:
             self._hand_over[sizes] = sum(self._copy_ns(nbytes) for nbytes in sizes)
         return self._hand_over[sizes]
 
-    def further_threads(self, session: Session) -> int:
-        """Return how many threads were started since the program was loaded, but for those of the driver."""
-        names = descendants.thread_names(session.child.pid)
-        return sum(1 for tid, name in names.items() if tid not in session.first_threads and not name.startswith("cuda"))
+    def further_threads(self, session: Session) -> list[str]:
+        """Return the names of those that have run since the program's last first call on a case, which may compile."""
+        return session.working_threads()
 
     def impossible(self, took_ns: float, nbytes: int, operations: int) -> float | None:
         """Return the physical floor when `took_ns` is below it, else None."""

@@ -67,6 +67,18 @@ def thread_names(pid: int) -> dict[int, str]:
     return names
 
 
+def thread_run_ns(pid: int) -> dict[int, int]:
+    """Return for how long each thread of a process has run, nanoseconds, by its identity; none when it is gone."""
+    times = {}
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            account = schedule(f"{pid}/task/{tid}")
+            times[int(tid)] = 0 if account is None else account.ran_ns
+    except (FileNotFoundError, ProcessLookupError):
+        return times
+    return times
+
+
 def descriptors(pid: int) -> int | None:
     """Return how many files a process holds open, None when we may not look."""
     try:
@@ -84,7 +96,10 @@ class Schedule(NamedTuple):
 
 
 def schedule(pid: int | str) -> Schedule | None:
-    """Return the account of a process' main thread (`self`: this process), None when the kernel keeps none."""
+    """Return the account of a process' main thread (`self`: this process), or of thread `PID/task/TID`.
+
+    None when the kernel keeps none.
+    """
     try:
         with open(f"/proc/{pid}/schedstat", "rb") as file:
             ran, waited, _ = file.read().split()

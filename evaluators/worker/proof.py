@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,7 +86,7 @@ class Proof:
             window = replace(window, idle_cpu_ns=busy_before_ns + bench.rest())
         self._windows.append(window)
 
-    def take(self, slots: list[int], collected_ns: int, threads: int) -> None:
+    def take(self, slots: list[int], collected_ns: int, threads: Sequence[str]) -> None:
         """Note that a window's results have been handed over. Raises CandidateFailure for what can be seen at once."""
         if self._trusted:
             if not self._final:
@@ -96,7 +97,8 @@ class Proof:
         self._collected_ns += collected_ns
         self._calls += len(slots)
         if threads:
-            self._break(rules.THREADS, f"{threads} more threads were running between calls")
+            words = f"{len(threads)} more threads ({', '.join(threads)}) were running between calls"
+            self._break(rules.THREADS, words)
         if not self._free:
             # Now, not before the next window: all programs' windows then follow right upon the writing of their slots.
             self.settle()

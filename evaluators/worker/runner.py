@@ -18,6 +18,8 @@ from evaluators.worker.memory import HostMemory, Memory
 from evaluators.worker.runner_cuda import Device, DeviceMemory
 
 _MOST_HEAP, _SPARE_RESULTS = 192 << 20, 4
+_AWAKE_S = 0.002
+"""For how long the next request for a GPU is waited for without sleeping."""
 
 
 class _Mapping:
@@ -47,6 +49,8 @@ class _Runner:
     def serve(self) -> None:
         """Answer until the supervisor closes the socket."""
         while True:
+            if self._device is not None:
+                wire.await_message(self._sock, _AWAKE_S)
             message = wire.receive(self._sock)
             if not message.data:
                 return

@@ -18,11 +18,10 @@ SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"
 GPU_WRITABLE = (
-    "/proc/self",
     *("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps"),
     *(f"/dev/nvidia{number}" for number in range(16)),
 )
-"""The driver's devices, and where it names its threads."""
+"""The driver's devices."""
 GPU_PATHS = ("/sys/bus", "/sys/class", "/sys/devices", "/sys/module", "/run/nvidia-persistenced", "/dev/shm")
 LAYERS = {
     "session": "own session, killed with its parent",
@@ -121,6 +120,8 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
     readable = (*SYSTEM_PATHS, *plan.readable, *(GPU_PATHS if plan.gpu else ()))
     writable = (plan.work, *plan.writable, *DEVICES, *(GPU_WRITABLE if plan.gpu else ()))
     writable += (SHARED_MEMORY,) if plan.shared_memory else ()
+    # Where the driver names its threads. A rule for /proc/self holds for this process alone, not for those it starts.
+    writable += (("/proc" if plan.shared_memory else "/proc/self"),) if plan.gpu else ()
     if landlock.version() and _allowed(lambda: landlock.restrict(readable, writable)):
         active.append("landlock")
     if seccomp.supported() and _allowed(lambda: seccomp.restrict(local_sockets=plan.gpu)):

@@ -23,6 +23,8 @@ _FILE_BYTES = 64 << 20
 _PROCESSES = 64
 _OUTPUT_BYTES = 64 << 10
 _WORK_BYTES, _GPU_WORK_BYTES = 64 << 20, 1 << 30
+_AWAKE_S = 0.1
+"""For how long the answer of a GPU's window is waited for without sleeping."""
 T = TypeVar("T")
 
 
@@ -94,7 +96,7 @@ class Session:
             writable=(built.cache,) if built.cache else (),
         )
         self.started_s = 0.0
-        self.first_threads: frozenset[int] = frozenset()
+        self._known_threads: dict[int, int] = {}
         self._on_gpu, self._memory_bytes = task.device == "cuda", shop.memory_bytes
         self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES, variables=built.variables)
         missing = set(shop.layers) - set(self.child.layers)
@@ -120,7 +122,7 @@ class Session:
             self._timed(lambda deadline: self.child.request(wire.LOAD, body, deadline, fds))
         finally:
             wire.close_all(fds)
-        self.first_threads = frozenset(descendants.thread_names(self.child.pid))
+        self.know_threads()
 
     def set_up(self, index: int, case: Case, arena: Slots) -> None:
         """Map the slots of one case into the process (before they hold data)."""
@@ -167,9 +169,28 @@ class Session:
     def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
         """Call the program; its answer comes when the device has nothing more to do for it."""
         wall = time.perf_counter_ns()
-        self._timed(lambda deadline: self.child.call(index, slots, deadline))
+        self._timed(lambda deadline: self.child.call(index, slots, deadline, awake_s=_AWAKE_S))
         wall = time.perf_counter_ns() - wall
         return Window(wall, wall, 0, 0, None, None)
+
+    def know_threads(self) -> None:
+        """Take note of the threads that there are, and of how long each has run."""
+        self._known_threads = descendants.thread_run_ns(self.child.pid)
+
+    def working_threads(self) -> list[str]:
+        """Return the names of the threads that have come, or have run, since the threads were noted.
+
+        Threads of the GPU's driver and the main thread are left out.
+        """
+        names = descendants.thread_names(self.child.pid)
+        return [
+            names[tid]
+            for tid, ran_ns in descendants.thread_run_ns(self.child.pid).items()
+            if tid in names
+            and tid != self.child.pid
+            and not names[tid].startswith("cuda")
+            and ran_ns > self._known_threads.get(tid, -1)
+        ]
 
     def empty_ns(self, index: int, tries: int) -> int:
         """Return what a window without calls takes: the shortest of several, the first of which wakes the process."""

@@ -338,6 +338,7 @@ class _Visit:
             session.prepare(index)
             if plan.warm:
                 self._window(place, index, plan.calls)
+                session.know_threads()
         session.rest()
 
     def _hand_over_ns(self, place: int, index: int) -> float:

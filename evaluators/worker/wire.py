@@ -7,8 +7,10 @@ failure, or data asked for). The nonce only tells answers apart: what an answer 
 import array
 import json
 import os
+import select
 import socket
 import struct
+import time
 from typing import Any, NamedTuple
 
 MAX_MESSAGE = 65536
@@ -67,6 +69,14 @@ def receive(sock: socket.socket, max_fds: int = 4) -> Received:
         elif level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
     return Received(data, pid, list(fds))
+
+
+def await_message(sock: socket.socket, seconds: float) -> None:
+    """Return when a message is there, or after so long: without sleeping, as to be woken takes now more, now less."""
+    poll, until = select.poll(), time.monotonic() + seconds
+    poll.register(sock, select.POLLIN)
+    while not poll.poll(0) and time.monotonic() < until:
+        pass
 
 
 def send_json(sock: socket.socket, body: dict[str, Any], fds: list[int] | None = None) -> None:
