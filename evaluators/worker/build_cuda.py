@@ -103,6 +103,7 @@ def baseline_for_gpu(folder: Path, arch: str) -> Built:
     cache.mkdir(parents=True)
     give_away(cache)
     variables = cache_variables(str(cache)) | extension_variables(toolkit_or_none(), arch)
+    variables["MAX_JOBS"] = str(os.cpu_count() or 1)
     return Built("", "", "", "baseline", 0.0, cache=str(cache), variables=variables)
 
 
@@ -175,6 +176,7 @@ def cache_variables(cache: str) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "CUDA_CACHE_PATH": f"{cache}/driver",
+        "FLASHINFER_WORKSPACE_BASE": f"{cache}/flashinfer",
         "MAX_JOBS": "2",
     }
 
@@ -182,10 +184,12 @@ def cache_variables(cache: str) -> dict[str, str]:
 def extension_variables(tools: Path | None, arch: str) -> dict[str, str]:
     """Return the environment in which torch compiles extensions for one architecture."""
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    variables = {"TORCH_CUDA_ARCH_LIST": re.sub(r"(\d)([a-z]?)$", r".\1\2", arch)}
+    dotted = re.sub(r"(\d)([a-z]?)$", r".\1\2", arch)
+    variables = {"TORCH_CUDA_ARCH_LIST": dotted, "FLASHINFER_CUDA_ARCH_LIST": dotted}
     if tools is not None:
         places.insert(0, f"{tools}/bin")
-        variables["CUDA_HOME"] = str(tools)
+        # What links to the driver's library links to its stub.
+        variables |= {"CUDA_HOME": str(tools), "LIBRARY_PATH": f"{tools}/lib64/stubs"}
     return {**variables, "PATH": os.pathsep.join(places)}
 
 
