@@ -49,7 +49,7 @@ class CudaBench:
         self.uuid = f"GPU-{self.properties.uuid}"
         free = torch.cuda.mem_get_info()[0]
         self.limits = Limits(
-            window_ns=4_000_000,
+            window_ns=8_000_000,
             most_calls=128,
             handling_ns=400_000,
             handling_ns_per_byte=0.002,
