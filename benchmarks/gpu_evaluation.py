@@ -1,9 +1,11 @@
 """What the evaluator does on a GPU: cheats and honest programs, survival, cost, repeatability.
 
-Usage: python -m benchmarks.gpu_evaluation RESULTS [--part NAME ...] [--seconds N]
+Usage: python -m benchmarks.gpu_evaluation RESULTS [--part NAME ...] [--seconds N] [--share K/N]
 
 Appends one JSON line per measurement to the file RESULTS and leaves out what is there already, so that device time can
-be spent in several visits; `--seconds` starts nothing new after so long. Prints a table of all that the file holds.
+be spent in several visits; `--seconds` starts nothing new after so long. With `--share 0/3` it takes every third
+measurement, so that three processes with a file each share a part (not survival, where waiting for others counts).
+Prints a table of all that the file holds.
 Parts, in this order: integrity, survival, cost, repeat, order.
 """
 
@@ -63,13 +65,16 @@ REPEATS = 10
 class Results:
     """The results file."""
 
-    def __init__(self, path: Path, seconds: float) -> None:
-        self._path, self._until = path, time.monotonic() + seconds
+    def __init__(self, path: Path, seconds: float, share: tuple[int, int]) -> None:
+        self._path, self._until, self._share, self._asked = path, time.monotonic() + seconds, share, 0
         text = path.read_text() if path.is_file() else ""
         self.lines: list[Figures] = [json.loads(line) for line in text.splitlines()]
 
     async def take(self, part: str, key: str, measure: Callable[[], Awaitable[Figures]]) -> None:
-        """Measure unless it has been measured or time is up; keep going when it fails."""
+        """Measure unless it is another's, or has been measured, or time is up; keep going when it fails."""
+        self._asked += 1
+        if self._asked % self._share[1] != self._share[0]:
+            return
         if any((line["part"], line["key"]) == (part, key) for line in self.lines) or time.monotonic() > self._until:
             return
         started = time.monotonic()
@@ -291,8 +296,9 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--part", action="append", default=None)
     parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--share", type=lambda text: tuple(map(int, text.split("/"))), default=(0, 1), metavar="K/N")
     arguments = parser.parse_args()
-    results = Results(arguments.results, arguments.seconds)
+    results = Results(arguments.results, arguments.seconds, arguments.share)
     parts = arguments.part or ["integrity", "survival", "cost", "repeat", "order"]
     asyncio.run(run(results, parts))
     summary(results.lines)
