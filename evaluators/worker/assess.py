@@ -152,12 +152,14 @@ class _Run:
                 entrants.append(Entrant(state.built, [ns for case, ns in took if case.timed], []))
         with self._bench.checking():
             started = time.monotonic()
-            examples = self._examples(entrants, effort)
+            self._hand_examples(entrants, effort)
             made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0
-        for entrant in entrants:
-            entrant.examples = examples
         with self._bench.timing():
-            times = measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
+            try:
+                times = measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
+            finally:
+                if self._bench.crowded():
+                    self._let_go(entrants)
         if self._bench.device == "cuda":
             note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} for inputs, {times.device_s:.2f} for windows"
             for state in states:
@@ -165,15 +167,22 @@ class _Run:
         times.device_s += made_s
         return times
 
-    def _examples(self, entrants: list[Entrant], effort: Effort) -> list[list[Example]]:
+    def _hand_examples(self, entrants: list[Entrant], effort: Effort) -> None:
         plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
-        examples = []
+        examples = list[list[Example]]()
         for case, plan in zip(self._cases, plans, strict=True):
             affordable = max(3, self._bench.limits.pool_bytes // len(self._cases) // lay_out(self._task, case).stride)
             count = min(affordable, examples_wanted(plan))
             fresh = self._job.effort == "certify"
             examples.append(self._assessor.pool.examples(self._task, self._oracle, case, count, fresh=fresh))
-        return examples
+        for entrant in entrants:
+            entrant.examples = examples
+
+    def _let_go(self, entrants: list[Entrant]) -> None:
+        """Give up all examples, and what programs answered to them."""
+        self._assessor.pool.clear()
+        for entrant in entrants:
+            entrant.examples, entrant.proven = [], []
 
     def _baseline_ns(self) -> list[int]:
         """Return about what the baseline takes per call and case; used to size windows, never as a figure.

@@ -85,6 +85,10 @@ class Bench(Protocol):
         """
         ...
 
+    def crowded(self) -> bool:
+        """Return whether others need the memory of what is kept between jobs."""
+        ...
+
     def best(self, windows: list[float]) -> float:
         """Return the time of a call from those of several windows."""
         ...

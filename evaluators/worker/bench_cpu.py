@@ -60,6 +60,10 @@ class CpuBench:
         """Return 0: values are copied outside of the windows."""
         return 0.0
 
+    def crowded(self) -> bool:
+        """Return False: programs' memory is limited, and the pool's with it."""
+        return False
+
     def further_threads(self, session: Session) -> list[str]:
         """Return the names of all threads besides the main one."""
         pid = session.child.pid

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 
 import torch
 
@@ -19,7 +20,7 @@ from evaluators.worker.arena_cuda import CudaArena
 from evaluators.worker.bench import Effort, Limits
 from evaluators.worker.device_view import view
 from evaluators.worker.dtypes import DTYPES
-from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.failure import CandidateFailure, HarnessFault
 from evaluators.worker.layout import Layout
 from evaluators.worker.session import Session
 from evaluators.worker.slots import Slots
@@ -28,7 +29,9 @@ from evaluators.worker.stopwatch import device_ns
 
 _FLUSH_BYTES = 256 << 20
 _REPEATS, _COPIES = 7, 20
-_LEAST_FREE = 0.05
+_LEAST_FREE, _FREE_TO_BEGIN, _FREE_FOR_OTHERS = 0.05, 0.5, 0.6
+_POOL, _ARENAS, _PROGRAM = 0.15, 0.35, 0.4
+"""Shares of the device's memory; the first two of what is free, too."""
 
 
 class CudaBench:
@@ -47,15 +50,15 @@ class CudaBench:
         """Start the device's context in this process, which nothing untrusted ever runs in."""
         self.properties = torch.cuda.get_device_properties(0)
         self.uuid = f"GPU-{self.properties.uuid}"
-        free = torch.cuda.mem_get_info()[0]
+        total = self.properties.total_memory
         self.limits = Limits(
             window_ns=8_000_000,
             most_calls=128,
             handling_ns=400_000,
             handling_ns_per_byte=0.002,
-            pool_bytes=int(free * 0.15),
-            arena_bytes=int(free * 0.35),
-            program_bytes=int(self.properties.total_memory * 0.4),
+            pool_bytes=int(total * _POOL),
+            arena_bytes=int(total * _ARENAS),
+            program_bytes=int(total * _PROGRAM),
         )
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self._value = 0
@@ -96,6 +99,12 @@ class CudaBench:
         self._flush_ns = min(took, self._flush_ns)
         return took - self._flush_ns
 
+    def crowded(self) -> bool:
+        """Return whether so little memory is free that other supervisors of this device would miss what is kept."""
+        torch.cuda.empty_cache()
+        free, total = torch.cuda.mem_get_info()
+        return bool(free < _FREE_FOR_OTHERS * total)
+
     def best(self, windows: list[float]) -> float:
         """Return the median."""
         return statistics.median(windows)
@@ -124,8 +133,21 @@ class CudaBench:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with timing_lock.held(alone=True, device=self.uuid):
-            torch.cuda.empty_cache()
-            yield
+            self._take_memory()
+            try:
+                yield
+            finally:
+                torch.cuda.empty_cache()
+
+    def _take_memory(self) -> None:
+        """Set the limits by the memory that is free. Raises HarnessFault when that is too little to judge anything."""
+        torch.cuda.empty_cache()
+        free, total = torch.cuda.mem_get_info()
+        if free < _FREE_TO_BEGIN * total:
+            words = f"only {free / 2**30:.0f} of {total / 2**30:.0f} GiB of the device's memory are free"
+            raise HarnessFault(f"{words}: end what else uses it, or name another device")
+        sizes = {name: int(share * free) for name, share in (("pool_bytes", _POOL), ("arena_bytes", _ARENAS))}
+        self.limits = replace(self.limits, **sizes)
 
     def _time_flush(self) -> int:
         torch.cuda.synchronize()

@@ -32,6 +32,10 @@ class Pool:
         self._trim(key)
         return kept[:count] if len(kept) > count else kept
 
+    def clear(self) -> None:
+        """Let go of all."""
+        self._kept.clear()
+
     def _trim(self, keep: tuple[str, str]) -> None:
         while len(self._kept) > 1 and self._held() > self._most:
             oldest = next(key for key in self._kept if key != keep)
