@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from evaluators.adapters.drivers import gpumode_official as driver
+from evaluators.adapters.gpumode import strict
 from evaluators.errors import TaskError
 from evaluators.evaluation import Environment
 from evaluators.local import LocalEvaluator
@@ -202,6 +203,40 @@ def test_words_that_differ_and_other_things_in_the_data_are_refused(write: Calla
         TaskError, match=r"reference\.py: generate_input: puts its data together in different ways in different cases"
     ):
         resolve_task(f"gpumode:{folder}#cpu")
+
+
+SILENT = {
+    "raises": (
+        "    torch.cuda.synchronize()",
+        "    raise OSError('no')",
+        "ref_kernel(n=8, masked=False, seed=4) failed: OSE",
+    ),
+    "never returns": (
+        "    torch.cuda.synchronize()",
+        "    while True: pass",
+        "reference.py: ref_kernel(n=8, masked=False, seed=4): no end within 8 s",
+    ),
+    "makes nothing": (
+        "    x = torch",
+        "    while True: pass\n    x = torch",
+        "inputs(n=16, masked=True, seed=6): no end within",
+    ),
+    "does not load": ("import torch", "while True: pass\nimport torch", "reference.py: its source: no end within 8 s"),
+    "a complex number": ("randn(n, 4,", "randn(n, 4, dtype=torch.complex64,", "its type torch.complex64 is not one of"),
+}
+
+
+@pytest.mark.parametrize("what", SILENT)
+def test_what_fails_when_it_is_run(what: str, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, changed, reason = SILENT[what]
+    if "while True" in changed:
+        monkeypatch.setattr(strict, "PROBE_S", 8.0)
+    folder = write(reference_py=REFERENCE.replace(plain, changed, 1))
+    with pytest.raises(TaskError) as caught:
+        resolve_task(f"gpumode:{folder}#cpu")
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith(str(folder / "reference.py"))
+    assert "\n" not in str(caught.value)
 
 
 async def test_the_official_protocol(write: Callable[..., Path]) -> None:

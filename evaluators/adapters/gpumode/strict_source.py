@@ -157,7 +157,13 @@ def _put_together():
         raise _Refused("generate_input: puts its data together in different ways in different cases")
     data = _data_of(cases[0])
     copied = _cloned(data)
-    results = {{v.data_ptr() for _, v in _leaves(_answer(copied)) if isinstance(v, torch.Tensor)}}
+    case = ", ".join(f"{{name}}={{value!r}}" for name, value in {{**cases[0]["axes"], **cases[0]["params"]}}.items())
+    print(f"\\nat: ref_kernel({{case}})", flush=True)
+    try:
+        answer = _answer(copied)
+    except Exception as error:
+        raise _Refused(f"ref_kernel({{case}}) failed: {{type(error).__name__}}: {{error}}") from error
+    results = {{v.data_ptr() for _, v in _leaves(answer) if isinstance(v, torch.Tensor)}}
     kept = {{p for p, v in _leaves(copied) if isinstance(v, torch.Tensor) and v.data_ptr() in results}}
     flags = {{path: _flag(path, cases) for path in cases[0]["constants"] if _differs(path, cases)}}
     names = {{p: _named(p, p in kept) for p, v in _leaves(data) if _is_flat(v) or flags.get(p) == ["input"]}}
