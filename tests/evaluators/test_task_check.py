@@ -102,7 +102,7 @@ def test_the_closest_floor_is_named_where_there_is_one(server: Isolation) -> Non
 def test_what_is_too_large_here_is_left_out_for_a_task_of_another_device(server: Isolation) -> None:
     slow = GOOD.replace("return torch", "if x.shape[1] == 1024:\n        while True: pass\n    return torch")
     vast = GOOD.replace("return torch", "x.shape[1] == 1024 and torch.empty(1 << 44)\n    return torch")
-    for text, reason in ((slow, "reference(): no end within 4 s"), (vast, "can't allocate memory")):
+    for text, reason in ((slow, "reference() of wide: no end within 4 s"), (vast, "can't allocate memory")):
         task = tiny.softmax(4.0, text)
         found = {finding.check: finding for finding in check_task(task, server)}
         assert reason in found["the reference runs"].detail

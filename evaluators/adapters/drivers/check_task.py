@@ -62,6 +62,7 @@ class Checker:
         self.compare: Callable[..., Any] = tolerance.compare
         self.names: dict[str, Any] = {}
         self.until = math.inf
+        self.at = ""
         self.cases = task["cases"]
         self.case = min((case for case in self.cases if not case["held_out"]), key=_volume)
         self.others = sorted((case for case in self.cases if case is not self.case), key=_volume)
@@ -267,6 +268,7 @@ class Checker:
     def inputs(self, case: dict[str, Any], seed: int) -> Tensors:
         """Return inputs by name."""
         torch.manual_seed(seed)
+        self.at = case["name"]
         with self.limited(f"inputs() of {case['name']}"):
             made = self.names["inputs"](dict(case["axes"]), dict(case["params"]), seed)
         if not isinstance(made, dict):
@@ -275,7 +277,7 @@ class Checker:
 
     def reference(self, made: Tensors) -> Tensors:
         """Return the right outputs by name."""
-        with torch.no_grad(), self.limited("reference()"):
+        with torch.no_grad(), self.limited(f"reference() of {self.at}"):
             return self.named(self.names["reference"](**made), self.task["outputs"])
 
     @contextmanager
