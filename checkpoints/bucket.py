@@ -1,18 +1,25 @@
 """Blobs in any storage that fsspec reaches: object stores, remote file systems. Needs that storage's fsspec package."""
 
+import ftplib
+import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
+from fsspec.spec import AbstractFileSystem
 
 from checkpoints.blobs import LEVEL, BlobError, BlobStore, Stored, blob_name, unpacked_blob
 from checkpoints.place import Place
 from evaluators.digest import digest_bytes
 from evaluators.errors import StoreError, UsageError
+
+T = TypeVar("T")
+_FAULTS = (OSError, EOFError, ftplib.Error)
+"""What implementations raise for what their storage reports: OSError and its kinds, but for FTP."""
 
 
 class BlobBucket(BlobStore):
@@ -24,8 +31,10 @@ class BlobBucket(BlobStore):
     def __init__(self, url: str, home: Place) -> None:
         self._home = home
         self.url = url.rstrip("/")
+        self._own = threading.local()
         try:
-            self._files, self._root = fsspec.url_to_fs(self.url)
+            with self._errors():
+                self._connect()
         except (ImportError, ValueError) as error:
             raise UsageError(f"{self.url} cannot be used for blobs: {' '.join(str(error).split())}") from error
 
@@ -33,9 +42,13 @@ class BlobBucket(BlobStore):
         """See `BlobStore.put`."""
         digest = digest_bytes(data)
         path = self._path(digest)
-        with self._errors():
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(path, zlib.compress(data, LEVEL))
+        packed = zlib.compress(data, LEVEL)
+
+        def write(files: AbstractFileSystem) -> None:
+            self._make(files, path.rpartition("/")[0])
+            files.pipe_file(path, packed)
+
+        self._do(write)
         return digest
 
     def get(self, digest: str) -> bytes:
@@ -59,8 +72,7 @@ class BlobBucket(BlobStore):
 
     def stored(self) -> Iterator[Stored]:
         """See `BlobStore.stored`."""
-        with self._errors():
-            found = self._files.find(self._root, detail=True) if self._files.exists(self._root) else {}
+        found = self._do(lambda files: files.find(self._root, detail=True) if files.exists(self._root) else {})
         for path, facts in found.items():
             digest = "".join(path.rsplit("/", 2)[1:])
             if len(digest) == 64:
@@ -68,26 +80,55 @@ class BlobBucket(BlobStore):
 
     def drop(self, digest: str) -> None:
         """See `BlobStore.drop`."""
-        with self._errors():
-            self._files.rm_file(self._path(digest))
+        self._do(lambda files: files.rm_file(self._path(digest)))
 
     def _read(self, digest: str) -> bytes | None:
-        with self._errors():
+        def read(files: AbstractFileSystem) -> bytes | None:
             try:
-                data: bytes = self._files.cat_file(self._path(digest))
+                data: bytes = files.cat_file(self._path(digest))
             except FileNotFoundError:
                 return None
             return data
 
+        return self._do(read)
+
     def _path(self, digest: str) -> str:
         return f"{self._root}/{blob_name(digest)}"
 
+    def _make(self, files: AbstractFileSystem, folder: str) -> None:
+        for place in (self._root, folder):
+            if place in self._own.made:
+                continue
+            try:
+                files.makedirs(place, exist_ok=True)
+            except _FAULTS:
+                if not files.isdir(place):  # unless another process has just made it
+                    raise
+            self._own.made.add(place)
+
+    def _connect(self) -> AbstractFileSystem:
+        """Connect this thread to the storage: implementations may have one connection, which threads cannot share.
+
+        Listings are not cached, as others write as well.
+        """
+        self._own.files, self._root = fsspec.url_to_fs(self.url, use_listings_cache=False, skip_instance_cache=True)
+        self._own.made = set()
+        return self._own.files
+
+    def _do(self, work: Callable[[AbstractFileSystem], T]) -> T:
+        """Do what can be done again: once more where a connection was closed meanwhile or another process was first."""
+        with self._errors():
+            files = self._own.files if "files" in vars(self._own) else self._connect()
+            try:
+                return work(files)
+            except _FAULTS:
+                return work(self._connect())
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        # fsspec's implementations promise OSError and its kinds for what their storage reports.
         try:
             yield
-        except OSError as error:
+        except _FAULTS as error:
             text = " ".join(str(error).split())
             raise StoreError(f"{self.url} failed ({text}): repair it, then resume the run") from error
 
@@ -100,4 +141,6 @@ def _modified(facts: dict[str, Any]) -> float:
             return value.timestamp()
         if isinstance(value, int | float):
             return float(value)
+    if isinstance(facts.get("modify"), str):  # FTP's, in UTC
+        return datetime.strptime(f"{facts['modify'][:14]}+0000", "%Y%m%d%H%M%S%z").timestamp()
     return time.time()

@@ -70,7 +70,7 @@ def undo(model: WorldModel, accepted: Mapping[int, EditBatch], number: int) -> U
     edits: list[Edit] = []
     notes: list[str] = []
     for edit, node_id, before in reversed(_joined(steps)):
-        found = _undone(model, edit, model.node(node_id), before, number)
+        found = _undone(model, edit, model.node(node_id), before)
         edits += found if isinstance(found, list) else []
         notes += [found] if isinstance(found, str) else []
     said = accepted[number].summary
@@ -95,11 +95,11 @@ def _joined(steps: list[_Step]) -> list[_Step]:
     return joined
 
 
-def _undone(model: WorldModel, edit: Edit, node: Node, before: Mapping[str, Any], number: int) -> list[Edit] | str:
+def _undone(model: WorldModel, edit: Edit, node: Node, before: Mapping[str, Any]) -> list[Edit] | str:
     """Return the edits that undo one, or why it is left as it is."""
     match edit:
         case Insert() | Reopen():
-            return _taken_out(node, number)
+            return _taken_out(node, "insertion" if isinstance(edit, Insert) else "re-opening")
         case Update():
             return _changed_back(edit, node, before)
         case Prune():
@@ -112,12 +112,12 @@ def _undone(model: WorldModel, edit: Edit, node: Node, before: Mapping[str, Any]
             return [Attach(node=node.id, program=before["program"])]
 
 
-def _taken_out(node: Node, number: int) -> list[Edit] | str:
+def _taken_out(node: Node, what: str) -> list[Edit] | str:
     if node.status == "pruned":
         return f"{node.id} is pruned already"
     if node.status != "open":
         return f"{node.id} is {node.status}: it has been worked on"
-    return [Prune(node=node.id, reason=f"edit {number} is undone")]
+    return [Prune(node=node.id, reason=f"its {what} is undone")]
 
 
 def _changed_back(edit: Update, node: Node, before: Mapping[str, Any]) -> list[Edit] | str:

@@ -23,6 +23,7 @@ def list_runs(
     debug: Debug = False,
 ) -> int:
     """List the runs, the one worked on last first."""
+    from checkpoints.place import find_place
     from graph.report.listing import by_descent, listing, listing_lines
     from graph.report.loading import load_all
 
@@ -32,7 +33,7 @@ def list_runs(
     if json:
         screen.data(runs)
     elif not runs:
-        screen.say("no runs yet: start one with `ksearch run`")
+        screen.say(f"no runs in {find_place(home)} yet: start one with `ksearch run`")
     for line in [] if json else listing_lines(runs, time.time()):
         screen.say(line)
     return DONE

@@ -301,4 +301,7 @@ def revert(
         raise UsageError(f"edit {number} cannot be undone: {'; '.join(undoing.notes) or 'it changed nothing'}")
     for note in undoing.notes:
         screen.say(f"left as it is: {note}")
-    return _ask(screen, home, run, undoing.batch, {})
+    batch = undoing.batch
+    if number > last:  # its number may be another one when both are made
+        batch = batch.model_copy(update={"reason": "undoes what was asked for before"})
+    return _ask(screen, home, run, batch, {})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluators.objective import Goal
+from graph.wording import counted
 
 Kind = Literal["evaluations", "tokens", "usd"]
 KINDS: tuple[Kind, ...] = ("evaluations", "tokens", "usd")
@@ -20,7 +21,7 @@ class Budget:
     def __str__(self) -> str:
         if self.kind == "usd":
             return f"{self.amount:.2f} US dollars"
-        return f"{self.amount:.0f} {self.kind}"
+        return counted(round(self.amount), self.kind.removesuffix("s"))
 
     @staticmethod
     def parse(text: str) -> "Budget | None":

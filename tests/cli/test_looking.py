@@ -83,7 +83,7 @@ def test_tree_as_json(finished: Path) -> None:
 
 def test_without_any_run(ksearch: Call, tmp_path: Path) -> None:
     assert ksearch("list", "--json").json == []
-    assert "ksearch run" in ksearch("list").out
+    assert ksearch("list").out == "no runs in .ksearch yet: start one with `ksearch run`\n"
     done = ksearch("show")
     assert done.code == 2
     assert "there are no runs in .ksearch yet" in done.err

@@ -39,6 +39,8 @@ def test_edits_by_flags_are_made_shown_and_undone(ksearch: Call, tmp_path: Path)
     first = mine[0][0]
     assert mine == [(first, "insert", "n4"), (first + 1, "prune", "n2"), (first + 1, "pin", "n3")]
     assert ksearch("revert", "scripted-1", first + 1).out.splitlines()[:2] == ["unpins n3", "re-opens n2"]
+    undoing = ksearch("log", "--only", "edits", "--last", 2).out
+    assert "undoes what was asked for before" in undoing, "the planner may take the numbers of edits that wait"
     resumed = ksearch("resume", "--json")
     assert resumed.code == 0, resumed.err
     assert resumed.json["budget"]["evaluations"] == 3

@@ -139,7 +139,7 @@ def test_what_is_looked_at_unless_it_is_said() -> None:
     assert [str(item) for item in default_budgets(searches, 8)] == [
         "2 evaluations", "4 evaluations", "8 evaluations", "20 tokens", "0.20 US dollars",
     ]  # fmt: skip
-    assert [str(item) for item in default_budgets([], 1)] == ["1 evaluations"]
+    assert [str(item) for item in default_budgets([], 1)] == ["1 evaluation"]
 
 
 @pytest.mark.parametrize("text", ["evaluations", "evaluations=x", "rounds=3", "usd=-1", "tokens=nan", "usd=inf"])
