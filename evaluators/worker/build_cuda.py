@@ -181,11 +181,11 @@ def cache_variables(cache: str) -> dict[str, str]:
     }
 
 
-def extension_variables(tools: Path | None, arch: str) -> dict[str, str]:
-    """Return the environment in which torch compiles extensions for one architecture."""
+def extension_variables(tools: Path | None, arch: str = "") -> dict[str, str]:
+    """Return the environment in which torch compiles extensions for one architecture (empty: that of the GPU)."""
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     dotted = re.sub(r"(\d)([a-z]?)$", r".\1\2", arch)
-    variables = {"TORCH_CUDA_ARCH_LIST": dotted, "FLASHINFER_CUDA_ARCH_LIST": dotted}
+    variables = {"TORCH_CUDA_ARCH_LIST": dotted, "FLASHINFER_CUDA_ARCH_LIST": dotted} if arch else {}
     if tools is not None:
         places.insert(0, f"{tools}/bin")
         # What links to the driver's library links to its stub.

@@ -19,6 +19,7 @@ from typing import Any
 
 from evaluators.worker import nvml, wire
 from evaluators.worker.build import give_away
+from evaluators.worker.build_cuda import cache_variables, extension_variables, toolkit_or_none
 from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.sandbox import Plan
@@ -28,6 +29,8 @@ from evaluators.worker.timing_lock import held
 _FILE_BYTES = 256 << 20
 _OUTPUT_BYTES = 64 << 10
 _ANSWER_BYTES = 8 << 20
+_GPU_WORK_BYTES = 1 << 30
+"""What compilers for a GPU leave behind."""
 _PROCESSES = 256
 
 
@@ -84,11 +87,13 @@ class Isolator:
             processes=_PROCESSES,
             shared_memory=True,
             gpu=bool(self._gpu),
+            work_bytes=_GPU_WORK_BYTES if self._gpu else Plan.work_bytes,
         )
+        variables = cache_variables(f"{work}/cache") | extension_variables(toolkit_or_none()) if self._gpu else {}
         body = {"driver": request["driver"], "request": {**request["request"], "folder": str(files)}}
         fds = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("question", "answer")]
         started = time.monotonic()
-        child = self._forge.start(plan, _OUTPUT_BYTES, script=True)
+        child = self._forge.start(plan, _OUTPUT_BYTES, variables=variables, script=True)
         try:
             with os.fdopen(os.dup(fds[0]), "wb") as file:
                 file.write(json.dumps(body).encode())
