@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import fsspec
 from fsspec.spec import AbstractFileSystem
@@ -72,8 +72,11 @@ class BlobBucket(BlobStore):
 
     def stored(self) -> Iterator[Stored]:
         """See `BlobStore.stored`."""
-        found = self._do(lambda files: files.find(self._root, detail=True) if files.exists(self._root) else {})
-        for path, facts in found.items():
+
+        def find(files: AbstractFileSystem) -> dict[str, Any]:
+            return cast(dict[str, Any], files.find(self._root, detail=True)) if files.exists(self._root) else {}
+
+        for path, facts in self._do(find).items():
             digest = "".join(path.rsplit("/", 2)[1:])
             if len(digest) == 64:
                 yield Stored(digest, int(facts["size"]), _modified(facts))
@@ -85,10 +88,9 @@ class BlobBucket(BlobStore):
     def _read(self, digest: str) -> bytes | None:
         def read(files: AbstractFileSystem) -> bytes | None:
             try:
-                data: bytes = files.cat_file(self._path(digest))
+                return cast(bytes, files.cat_file(self._path(digest)))
             except FileNotFoundError:
                 return None
-            return data
 
         return self._do(read)
 

@@ -24,15 +24,30 @@ _HEAD = """\
 #   pinned = true              this node is worked on first, and the planner leaves it alone
 #   [new] or [new-2], ...      a table of your own inserts a node: parent, title, priority, description
 # Nodes that are active or closed are shown for reading; only `pinned` of them can be changed.
+# What the search has changed meanwhile is not taken back: `base` tells which plan the text was written from.
 """
 
 
-def plan_text(model: WorldModel, name: str) -> str:
-    """Return the plan of the run `name` as text."""
-    return "\n".join([_HEAD.format(name=name), *_lines(model)]) + "\n"
+def plan_text(model: WorldModel, name: str, base: str = "") -> str:
+    """Return the plan of the run `name` as text; `base` is where it is found again when the text is read."""
+    return "\n".join([_HEAD.format(name=name), *_lines(model, base)]) + "\n"
 
 
-def _lines(model: WorldModel) -> Iterator[str]:
+def base_of(text: str) -> str:
+    """Return the base that stands in a text, nothing when there is none. Raises UsageError: it is no TOML."""
+    return _text(_tables(text).get("base", ""), "base")
+
+
+def _tables(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"the plan is not TOML any more: {error}") from error
+
+
+def _lines(model: WorldModel, base: str) -> Iterator[str]:
+    if base:
+        yield f"base = {_quoted(base)}"
     yield f"reason = {_quoted('')}  # why you change the plan"
     yield f"summary = {_quoted(model.summary)}"
     for node in model.nodes:
@@ -68,10 +83,8 @@ def read_plan(text: str, model: WorldModel) -> EditBatch:
     Raises:
         UsageError: it is no TOML, names what does not exist, or changes what cannot be changed; says where.
     """
-    try:
-        tables: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"the plan is not TOML any more: {error}") from error
+    tables = _tables(text)
+    tables.pop("base", None)
     reason = _text(tables.pop("reason", ""), "reason")
     summary = _text(tables.pop("summary", model.summary), "summary")
     edits: list[Edit] = []
@@ -90,6 +103,28 @@ def read_plan(text: str, model: WorldModel) -> EditBatch:
         summary=None if summary == model.summary else summary,
         edits=tuple(edits),
     )
+
+
+def needed(batch: EditBatch, model: WorldModel) -> EditBatch:
+    """Return the batch without what is as it says already."""
+    edits = tuple(edit for edit in batch.edits if not _holds(edit, model))
+    summary = None if batch.summary == model.summary else batch.summary
+    return batch.model_copy(update={"edits": edits, "summary": summary})
+
+
+def _holds(edit: Edit, model: WorldModel) -> bool:
+    node = None if isinstance(edit, Insert) else model.find(edit.node)
+    if node is None:
+        return False
+    match edit:
+        case Update():
+            return edit.model_dump(exclude={"kind", "node"}, exclude_none=True).items() <= dict(node.intent).items()
+        case Pin():
+            return node.pinned == edit.pinned
+        case Prune():
+            return node.status == "pruned"
+        case _:
+            return False
 
 
 def _text(value: Any, name: str) -> str:

@@ -92,7 +92,7 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     screen, run = Screen(json), load_run(home, thread)
     if write is not None:
-        text = plan_text(run.model, run.name)
+        text = plan_text(run.model, run.name, run.plan_base)
         if str(write) == "-":
             sys.stdout.write(text)
         else:
@@ -110,7 +110,7 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
     fields = {name: value for name, value in said.items() if value is not None}
     flags = any((insert, update, reopen, prune, pin, unpin, attach))
     if file is not None:
-        batch: EditBatch | None = _read(file, run)
+        batch: EditBatch | None = _read(home, file, run)
     elif flags or fields:
         program = None if attach is None else _program(home, run, attach)
         settings = {name: str(value) for name, value in parse_options(knob).items()}
@@ -118,7 +118,7 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
         edits = [*_one(place, fields, reason), *_many(prune, pin, unpin, reason)]
         batch = _batch(edits, reason)
     else:
-        batch = None if changes else _in_editor(screen, run)
+        batch = None if changes else _in_editor(home, run)
     if batch is not None and not batch.edits and batch.summary is None:
         batch = None
     return _ask(screen, home, run, batch, changes)
@@ -202,13 +202,19 @@ def _program(home: Place | str | None, run: "Run", file: Path) -> str:
     return keep_program(find_place(home), load_program(run.task, file, run.language))
 
 
-def _read(file: Path, run: "Run") -> "EditBatch":
-    from graph.plan_text import read_plan
+def _read(home: Place | str | None, file: Path, run: "Run") -> "EditBatch":
+    """Return what a person has changed in a text, whatever the search has changed since it was written."""
+    from graph.plan_text import base_of, needed, read_plan
+    from graph.report.loading import load_plan
 
-    return read_plan(read_text(file), run.model)
+    text = read_text(file)
+    base = base_of(text)
+    model, promises = load_plan(home, run, base) if base else (run.model, run.promises)
+    recorded = promises.named(read_plan(text, model), model.next_node)
+    return needed(run.promises.placed(recorded, run.model.next_node), run.model)
 
 
-def _in_editor(screen: Screen, run: "Run") -> "EditBatch":
+def _in_editor(home: Place | str | None, run: "Run") -> "EditBatch":
     """Let a person edit the plan; what cannot be used stays in a file, and the message says in which."""
     import tempfile
 
@@ -222,11 +228,11 @@ def _in_editor(screen: Screen, run: "Run") -> "EditBatch":
     handle, name = tempfile.mkstemp(prefix=f"{run.name}-plan-", suffix=".toml")
     os.close(handle)
     file = Path(name)
-    write_text(file, plan_text(run.model, run.name))
+    write_text(file, plan_text(run.model, run.name, run.plan_base))
     if subprocess.run([*shlex.split(editor), name], check=False).returncode:
         raise UsageError(f"{editor} failed and nothing is changed; the plan's text is {file}")
     try:
-        batch = _read(file, run)
+        batch = _read(home, file, run)
         check_batch(run.model, batch)
     except UsageError as error:
         raise UsageError(f"{error}; your text is kept: correct {file} and run ksearch edit --from {file}") from error

@@ -1,5 +1,8 @@
 """Reading runs from disk without LangGraph, for the commands that look at runs and the pages of the server."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from checkpoints.blobs import BlobStore
 from checkpoints.database import open_blobs
 from checkpoints.history import Snapshot, ThreadRecord, read_lineages, read_record, read_snapshot, read_states
@@ -7,13 +10,15 @@ from checkpoints.lineage import Lineage
 from checkpoints.logs import read
 from checkpoints.place import Place, find_place
 from checkpoints.rounds import NOW
+from checkpoints.steering import Request
+from evaluators.errors import UsageError
 from evaluators.evaluation import Evaluation
 from evaluators.solution import Solution
 from evaluators.task import Task
 from graph.config import SearchConfig
 from graph.edits import EditBatch
 from graph.migrating import migrated
-from graph.promised import foreseen
+from graph.promised import Promises, foreseen
 from graph.report.chronicle import Material
 from graph.report.summary import Run
 from graph.world_model import WorldModel
@@ -55,6 +60,28 @@ def load_material(home: Place | str | None, name: str, at: str = NOW) -> tuple[R
     )
 
 
+def load_plan(home: Place | str | None, run: Run, base: str) -> tuple[WorldModel, Promises]:
+    """Return the plan that the run's `Run.plan_base` once named, and the nodes that waited in it.
+
+    Raises:
+        StoreError: the database cannot be read, or a blob is missing.
+        UsageError: there is no such plan of this run, or not any more.
+    """
+    folder = find_place(home)
+    checkpoint, _, last = base.partition(" ")
+    try:
+        values = migrated(read_snapshot(folder, run.snapshot.thread.uuid, checkpoint).values)
+        asked = int(last)
+    except (UsageError, ValueError) as error:
+        raise UsageError(
+            f"the text was written from a plan that {run.name} does not have, or not any more: "
+            f"write it again with `ksearch edit {run.name} --write FILE`"
+        ) from error
+    requests = read_record(folder, run.snapshot.thread.uuid).requests
+    model, _, promises = _foreseen(open_blobs(folder), values, [item for item in requests if item.seq <= asked])
+    return model, promises
+
+
 def load_all(home: Place | str | None) -> list[tuple[Snapshot, SearchConfig, Lineage | None]]:
     """Return every run, the one worked on last first, with its configuration and where it branched off."""
     folder = find_place(home)
@@ -76,10 +103,7 @@ def load_solution(home: Place | str | None, run: Run) -> Solution | None:
 def _run(folder: Place, blobs: BlobStore, snapshot: Snapshot, record: ThreadRecord) -> Run:
     values = migrated(snapshot.values)
     incumbent = values.get("incumbent")
-    model = TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel()
-    requests = [item for item in record.requests if item.seq > values.get("steered", 0)]
-    asked = [(item.seq, read_blob(blobs, item.data["batch"], EditBatch)) for item in requests]
-    model, waiting, promises = foreseen(model, asked)
+    model, waiting, promises = _foreseen(blobs, values, record.requests)
     return Run(
         snapshot=snapshot.model_copy(update={"values": values}),
         config=_config(blobs, snapshot),
@@ -87,12 +111,22 @@ def _run(folder: Place, blobs: BlobStore, snapshot: Snapshot, record: ThreadReco
         model=model,
         waiting=tuple(waiting),
         promises=promises,
+        asked=max((item.seq for item in record.requests), default=0),
         spend=values.get("spend") or no_spend(),
         best=None if incumbent is None else Evaluation.model_validate(blobs.get_json(incumbent["evaluation"])),
         unknown_calls=sum(entry.unknown for entry in record.entries),
         ancestors=tuple((place, _name(folder, place)) for place in record.ancestors),
         calls=record.entries,
     )
+
+
+def _foreseen(
+    blobs: BlobStore, values: Mapping[str, Any], requests: Sequence[Request]
+) -> tuple[WorldModel, list[EditBatch], Promises]:
+    """Return what `graph.promised.foreseen` does of the requests that a state has not looked at."""
+    model = TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel()
+    waiting = [item for item in requests if item.seq > values.get("steered", 0)]
+    return foreseen(model, [(item.seq, read_blob(blobs, item.data["batch"], EditBatch)) for item in waiting])
 
 
 def _config(blobs: BlobStore, snapshot: Snapshot) -> SearchConfig:

@@ -46,6 +46,8 @@ class Run:
     """People's edits that wait for the search to look at its plan; `model` has them already where they are valid."""
     promises: Promises = field(default_factory=Promises)
     """The nodes that they insert."""
+    asked: int = 0
+    """Number of the last thing that people asked for."""
 
     @property
     def name(self) -> str:
@@ -57,6 +59,11 @@ class Run:
         """The best certified program."""
         incumbent: Incumbent | None = self.snapshot.values.get("incumbent")
         return incumbent
+
+    @property
+    def plan_base(self) -> str:
+        """Where the plan is found again later (`graph.report.loading.load_plan`); nothing before there is one."""
+        return f"{self.snapshot.checkpoint} {self.asked}" if "tree" in self.snapshot.values else ""
 
     @property
     def questions(self) -> tuple[Pending, ...]:

@@ -1,6 +1,7 @@
 """`pause`, `edit` and `revert` in real processes."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,6 +75,29 @@ def test_a_new_node_may_get_another_number(ksearch: Call, tmp_path: Path) -> Non
         ("n2", "Fuse", False),
         ("n3", "Mine", True),
     ]
+
+
+def test_a_text_does_not_take_back_what_the_search_has_done_since(ksearch: Call, tmp_path: Path) -> None:
+    paused(ksearch, tmp_path)
+    assert ksearch("edit", "--insert", "Mine", "--priority", 0.1).code == 0
+    assert ksearch("edit", "--write", "plan.toml").code == 0
+    plan = tmp_path / "plan.toml"
+    assert '\nstatus = "open"\n' in plan.read_text().split("[n2]")[1].split("[n3]")[0]
+    plan.write_text(plan.read_text().replace('"Block"', '"Block it"').replace('"Mine"', '"Ours"'))
+    assert ksearch("resume", "--evaluations", 2).code == 0
+    assert "n2*  closed" in ksearch("tree").out
+    done = ksearch("edit", "--from", "plan.toml")
+    assert done.code == 2
+    assert "there is no node 'node 1 of request 1'" in done.err, "it waited then, and is there under a number by now"
+    plan.write_text(plan.read_text().replace('"Ours"', '"Mine"'))
+    done = ksearch("edit", "--from", "plan.toml")
+    assert done.out.splitlines() == ["updates n3, title Block it", "go on with: ksearch resume scripted-1"], done.err
+    assert ksearch("edit", "--from", "plan.toml").out == "nothing is changed\n"
+    plan.write_text(re.sub('base = "[^ ]*', 'base = "1f0', plan.read_text()))
+    assert (
+        "a plan that scripted-1 does not have, or not any more: write it again"
+        in ksearch("edit", "--from", "plan.toml").err
+    )
 
 
 def test_the_plan_is_edited_as_text(finished: Path) -> None:
