@@ -2,7 +2,8 @@
 
 Appends one JSON line per task, effort and language to a file and skips what is in it already: status, ratio to the
 baseline, times, GPU seconds (the device held, its context's start excluded), and the wall time. GPU MODE's official
-protocols judge the seed of `trimul`; a KernelBench problem's model is compared with itself under torch.compile.
+protocols judge the seed of `trimul`; a KernelBench problem's model is compared with itself under torch.compile. With
+`--wrong` it is a program that computes nothing, which every protocol must refuse.
 """
 
 import argparse
@@ -29,25 +30,32 @@ FOLDER = f"gpumode:{HERE.parent / 'evaluators' / 'tasks' / OFFICIAL}"
 DEFAULT = (
     *(GQA, MLA, PREFILL, f"{MOE}@triton", f"{GQA}@flashinfer", f"{MLA}@flashinfer", f"{PREFILL}@flashinfer", MOE),
     *("trimul", OFFICIAL, FOLDER, *PROBLEMS),
+    *(f"{name}?protocol=fib" for name in (GQA, f"{GQA}@flashinfer", MLA, f"{MOE}@triton", PREFILL)),
 )
+WRONG = "def {name}(*arguments):\n    return arguments[0]\n"
 
 
-def program_of(task: Task, language: Language) -> Solution | None:
-    """Return the task's seed, for a problem of GPU MODE the seed of `trimul`."""
-    if task.contracts.get(language) is None:
+def program_of(task: Task, language: Language, *, wrong: bool) -> Solution | None:
+    """Return the task's seed, for a problem of GPU MODE the seed of `trimul`; or a `wrong` program."""
+    contract = task.contracts.get(language)
+    if contract is None:
         return None
-    if task.contracts[language].entry_point == "custom_kernel" and task.contracts[language].seed is None:
+    if wrong:
+        return contract_solution(contract, language, {"wrong.py": WRONG.format(name=contract.entry_point)})
+    if contract.entry_point == "custom_kernel" and contract.seed is None:
         files = resolve_task("trimul").contracts[language].seed
-        return None if files is None else contract_solution(task.contracts[language], language, files)
+        return None if files is None else contract_solution(contract, language, files)
     return task.seed(language)
 
 
-async def evaluate(evaluator: ByVerdict, reference: str, language: Language, effort: Effort) -> dict[str, Any]:
+async def evaluate(
+    evaluator: ByVerdict, reference: str, language: Language, effort: Effort, *, wrong: bool
+) -> dict[str, Any]:
     """Return what became of a task's program, and what that cost."""
     started = time.monotonic()
     try:
         task = resolve_task(reference)
-        program = program_of(task, language)
+        program = program_of(task, language, wrong=wrong)
         if program is None:
             return {"status": "no seed"}
         if reference in PROBLEMS:
@@ -93,17 +101,18 @@ def compared(result: Comparison, started: float) -> dict[str, Any]:
 async def run(options: argparse.Namespace) -> None:
     """Evaluate what has no line yet."""
     lines = options.out.read_text().splitlines() if options.out.exists() else []
-    seen = {(row["task"], row["language"], row["effort"]) for row in map(json.loads, lines)}
+    seen = {(row["task"], row["language"], row["effort"], row["wrong"]) for row in map(json.loads, lines)}
     until = time.monotonic() + options.seconds
     evaluator = ByVerdict(LocalEvaluator())
     try:
         for effort in options.efforts:
             for reference in options.tasks:
                 language: Language = "python" if reference in PROBLEMS else options.language
-                if (reference, language, effort) in seen or time.monotonic() > until:
+                if (reference, language, effort, options.wrong) in seen or time.monotonic() > until:
                     continue
-                row = await evaluate(evaluator, reference, language, effort)
-                line = json.dumps({"task": reference, "language": language, "effort": effort, **row})
+                row = await evaluate(evaluator, reference, language, effort, wrong=options.wrong)
+                what = {"task": reference, "language": language, "effort": effort, "wrong": options.wrong}
+                line = json.dumps({**what, **row})
                 with options.out.open("a") as file:
                     file.write(line + "\n")
                 print(line, flush=True)
@@ -118,6 +127,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=list(DEFAULT), help="references, such as NAME@flashinfer")
     parser.add_argument("--language", choices=get_args(Language), default="triton")
     parser.add_argument("--efforts", nargs="*", choices=get_args(Effort), default=["check", "search"])
+    parser.add_argument("--wrong", action="store_true", help="judge programs that compute nothing")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after so long")
     asyncio.run(run(parser.parse_args()))
 
