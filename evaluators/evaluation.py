@@ -86,6 +86,9 @@ class Evaluation(Record):
     provisional: Value | None = None
     """Of a certification by another protocol than the search's: the objective by the search's, measured beside it.
     Figures of two protocols are never compared."""
+    doubt: str = ""
+    """Why the objective is not to be believed before it is certified: it is below the task's practical floor. Empty: no
+    doubt."""
     workloads: tuple[WorkloadResult, ...] = ()
     versus_rival: Value | None = None
     """Rival time / candidate time from one interleaved run: above 1, the candidate is faster."""
@@ -104,6 +107,8 @@ class Evaluation(Record):
         timed = self.tier in ("timed", "certified")
         if (self.status is Status.PASSED and timed) != (self.objective is not None):
             raise ValueError("an objective exists exactly when the program passed and was timed")
+        if self.doubt and self.tier != "timed":
+            raise ValueError("only a figure that is not certified is doubted")
         if self.provisional is not None and self.tier != "certified":
             raise ValueError("only what is certified has a provisional figure beside its objective")
         if (self.status is Status.INTEGRITY) != (self.rule is not None):

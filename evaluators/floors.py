@@ -23,6 +23,8 @@ class Floor(Record):
     """Moved to or from memory."""
     operations: int = Field(ge=0)
     """Done by the arithmetic units."""
+    practical_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Below this a figure, microseconds a call, is believed only when it is certified."""
 
 
 _ANSWER = TypeAdapter(tuple[Floor, ...])

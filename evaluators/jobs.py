@@ -189,6 +189,7 @@ def _evaluation(
         rule=verdict.rule,
         objective=None if verdict.objective is None else _value(verdict.objective),
         workloads=tuple(_workload(case) for case in verdict.cases),
+        doubt=verdict.doubt,
         environment=environment,
         notes=verdict.notes,
         build_s=verdict.build_s,

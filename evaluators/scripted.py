@@ -5,6 +5,8 @@ A program says what becomes of it in comment lines (any language's comment marks
     // scripted: objective = 1.7       the figure, in the task's objective
     // scripted: status = timeout      fails with this status; `message = ...` and `rule = ...` go with it
     // scripted: held_out = wrong_values   right on the search split, fails so at effort `certify`
+    // scripted: certified = 1.2       the figure at effort `certify`, where it is another
+    // scripted: doubt = too fast      the figure at effort `search` is not to be believed before it is certified
     // scripted: infrastructure = 2    the first two evaluations raise InfrastructureError (`always`: each does)
 
 A program without an objective or a status line is judged by its knobs (evaluators.knobs) on the landscape.
@@ -43,7 +45,7 @@ BASELINE_MS = 10.0
 HALF_WIDTH = 0.005
 """Half of every interval, as a share of the value."""
 _MARKER = re.compile(r"^\W*scripted:\s*(?P<key>\w+)\s*=\s*(?P<value>.*?)\s*(\*/)?$", re.MULTILINE)
-_KEYS = {"objective", "status", "message", "rule", "held_out", "infrastructure"}
+_KEYS = {"objective", "status", "message", "rule", "held_out", "certified", "doubt", "infrastructure"}
 _TIERS: dict[Status, Tier] = {Status.BUILD_ERROR: "none", Status.NOT_TIMED: "checked"}
 
 
@@ -59,6 +61,12 @@ class _Outcome:
     tier: Tier = "built"
     """How far a failing program comes."""
     held_out: Status | None = None
+    certified: float | None = None
+    doubt: str = ""
+
+    def figure(self, effort: Effort) -> float:
+        """Return the objective at an effort."""
+        return self.certified if effort == "certify" and self.certified is not None else self.objective
 
 
 @dataclass
@@ -94,7 +102,7 @@ class ScriptedEvaluator:
             return self._failed(task, solution, effort, outcome)
         if effort == "certify" and outcome.held_out is not None:
             return self._failed(task, solution, effort, _on_held_out(outcome.held_out))
-        return self._passed(task, solution, effort, outcome.objective, self._versus(task, outcome, rival))
+        return self._passed(task, solution, effort, outcome, self._versus(task, outcome, rival))
 
     async def compare(self, task: Task, solutions: Sequence[Solution], effort: Effort) -> Comparison:
         """Return every program's verdict and the exact ratio of every pair that passed and was timed."""
@@ -136,7 +144,11 @@ class ScriptedEvaluator:
             if "status" in markers and markers["status"] != Status.PASSED:
                 return _by_marker(markers)
             if "objective" in markers:
-                return _Outcome(Status.PASSED, _positive(markers["objective"]), held_out=held_out)
+                certified = _positive(markers["certified"]) if "certified" in markers else None
+                doubt = markers.get("doubt", "")
+                return _Outcome(
+                    Status.PASSED, _positive(markers["objective"]), held_out=held_out, certified=certified, doubt=doubt
+                )
             knobs = declared_knobs(solution.files[solution.main_file])
         except (ValueError, UsageError) as error:
             return _broken(str(error))
@@ -152,13 +164,13 @@ class ScriptedEvaluator:
         other = self._outcome(task, rival)
         if other.status is not Status.PASSED:
             return None
-        return _interval(gain(outcome.objective, other.objective, task.objective.goal))
+        return _interval(gain(outcome.figure("certify"), other.figure("certify"), task.objective.goal))
 
     def _passed(
-        self, task: Task, solution: Solution, effort: Effort, objective: float, versus: Value | None
+        self, task: Task, solution: Solution, effort: Effort, outcome: _Outcome, versus: Value | None
     ) -> Evaluation:
         timed = effort != "check"
-        measured = objective * math.exp(self.noise * draw_normal(solution.digest, "noise", effort))
+        measured = outcome.figure(effort) * math.exp(self.noise * draw_normal(solution.digest, "noise", effort))
         ratio = _interval(measured if task.objective.goal == "max" else BASELINE_MS / measured)
         measurement = Measurement(
             baseline_ms=BASELINE_MS, candidate_ms=BASELINE_MS / ratio.value, ratio=ratio, estimates=5, repeats=1
@@ -172,6 +184,7 @@ class ScriptedEvaluator:
             effort=effort,
             protocol=PROTOCOL,
             objective=_interval(measured) if timed else None,
+            doubt=outcome.doubt if effort == "search" else "",
             workloads=tuple(
                 WorkloadResult(
                     workload=workload.name,

@@ -114,7 +114,8 @@ class Task(Record):
     reference: str
     """Source of reference.py: `inputs(axes, params, seed)`, `reference(**inputs)`, optional `baseline(**inputs)`
     (timed; default: the reference) or `planned_baseline(**inputs)` (returns the function without arguments that is
-    timed in its place; what it does before is not), and `floor(axes) -> {"bytes": int, "operations": int}`."""
+    timed in its place; what it does before is not), and `floor(axes) -> {"bytes": int, "operations": int}`,
+    optionally with `"practical_us": float`."""
     verdict: Literal["harness", "user", "gpumode", "fib"] = "harness"
     """Who decides: our evaluator; the user's own (`user`), a file whose source `reference` then holds and whose
     function the only workload names; (`gpumode`) the eval.py among `files`; or (`fib`) FlashInfer-Bench's rule and way

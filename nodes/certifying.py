@@ -18,10 +18,10 @@ from nodes.telling import Tell
 
 @dataclass(frozen=True)
 class Certified:
-    """What certification left: the incumbent, and results of programs that failed it, downgraded."""
+    """What certification left: the incumbent, and results that it changed."""
 
     incumbent: Incumbent | None
-    downgraded: dict[int, Result]
+    changed: dict[int, Result]
     """Position in the round's results -> the result as it stands now."""
     spent: list[dict[str, Any]]
 
@@ -53,14 +53,19 @@ class Certifier:
     async def run(
         self, thread: str, round_: int, results: list[Result], incumbent: Incumbent | None, nodes: dict[int, str]
     ) -> Certified:
-        """Certify until one is accepted or none is left. `nodes`: cycle -> node."""
-        downgraded: dict[int, Result] = {}
+        """Certify until one is accepted or none is left. `nodes`: cycle -> node.
+
+        One whose figure was in doubt ends nothing: what still beats it, as it was certified, has its turn.
+        """
+        changed: dict[int, Result] = {}
         spent: list[dict[str, Any]] = []
-        rival = None if incumbent is None else await self.services.solution(incumbent["solution"])
+        best, settled = incumbent, False
         for at in challengers(results, incumbent, self.task.objective.goal, self.margin):
             result = results[at]
-            if result.solution is None:
+            doubted = await self._is_doubted(result)
+            if result.solution is None or not self._has_turn(result, best, settled=settled and not doubted):
                 continue
+            rival = None if best is None else await self.services.solution(best["solution"])
             calls = self.services.calls(thread, round_, result.cycle, result.sample)
             solution: Solution = await self.services.solution(result.solution)
             verdict = await judge(calls, "certification", self.evaluator, self.task, solution, "certify", rival)
@@ -69,11 +74,25 @@ class Certifier:
             accepted = self._accepts(verdict, rival)
             self._told(result, verdict, accepted)
             if accepted:
-                new = incumbent_of(result.solution, blob, verdict, nodes[result.cycle], round_)
-                return Certified(new, downgraded, spent)
+                best = incumbent_of(result.solution, blob, verdict, nodes[result.cycle], round_)
+                settled = settled or not doubted
             if not verdict.passed:
-                downgraded[at] = _downgrade(result, verdict, blob)
-        return Certified(incumbent, downgraded, spent)
+                changed[at] = _downgrade(result, verdict, blob)
+            elif doubted:
+                changed[at] = _corrected(result, verdict, blob)
+        return Certified(best, changed, spent)
+
+    def _has_turn(self, result: Result, best: Incumbent | None, *, settled: bool) -> bool:
+        """Return whether a challenger is to be certified: nothing is settled yet, and it beats the best so far."""
+        if settled or result.objective is None:
+            return False
+        known = None if best is None else searched(best)["value"]
+        return better(result.objective.value, known, self.task.objective.goal, self.margin)
+
+    async def _is_doubted(self, result: Result) -> bool:
+        if result.evaluation is None:
+            return False
+        return (await self.services.evaluation(result.evaluation)).doubt != ""
 
     def _accepts(self, verdict: Evaluation, rival: Solution | None) -> bool:
         if not verdict.passed or verdict.objective is None:
@@ -104,3 +123,8 @@ def _downgrade(result: Result, verdict: Evaluation, blob: str) -> Result:
         "objective": None,
     }
     return Result.model_validate({**result.model_dump(), **changes})
+
+
+def _corrected(result: Result, verdict: Evaluation, blob: str) -> Result:
+    """Return a result whose figure was in doubt with the one that certification measured."""
+    return Result.model_validate({**dict(result), "evaluation": blob, "objective": verdict.searched})

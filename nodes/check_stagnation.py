@@ -28,7 +28,7 @@ async def check_stagnation(services: Services, state: SearchState, thread: str, 
     provisional = [Result.model_validate(entry["result"]) for entry in entries]
     certified = await certifier.run(thread, round_, provisional, moved.incumbent, nodes)
     first = state["attempts"]["count"] + 1
-    results = {first + at: certified.downgraded.get(at, result) for at, result in enumerate(provisional)}
+    results = {first + at: certified.changed.get(at, result) for at, result in enumerate(provisional)}
     cycles = [
         fold(cycle, {number: r for number, r in results.items() if r.cycle == cycle.id}, config, goal, margin)
         for cycle in moved.cycles

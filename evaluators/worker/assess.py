@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -232,9 +233,12 @@ class _Run:
             state.failure = failure
             return
         state.tier = "timed"
+        faster = self._below_practical_floor(times, place)
         if self._job.effort == "certify":
             state.tier = "certified"
-            state.notes += self._bench.remarks()
+            state.notes += [*self._bench.remarks(), *(f"certified although {words}" for words in faster)]
+        else:
+            state.doubt = "; ".join(faster)
         state.cases = timed_cases(state.cases, self._cases, times, place)
         state.objective = objective(self._task, times, place)
 
@@ -248,6 +252,18 @@ class _Run:
             if least is not None:
                 message = f"{case.name}: {took / 1e3:.1f} us is below the physical floor of {least / 1e3:.1f} us"
                 raise integrity(rules.FLOOR, message)
+
+    def _below_practical_floor(self, times: Times, place: int) -> list[str]:
+        """Return in words on which cases the program is faster than the task's author thinks anything is."""
+        found = []
+        for index, case in enumerate(self._cases):
+            floor_ns = self._oracle.practical_ns(case)
+            took_ns = statistics.median(estimate[place][index] for estimate in times.call_ns)
+            if floor_ns is not None and took_ns < floor_ns:
+                found.append(
+                    f"{case.name}: {took_ns / 1e3:.1f} us is below the practical floor of {floor_ns / 1e3:.1f} us"
+                )
+        return found
 
     def _check_descriptors(self, times: Times, place: int) -> None:
         more = times.descriptors.get(place, 0)

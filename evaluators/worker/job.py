@@ -127,6 +127,7 @@ class ProgramVerdict:
     rule: str | None = None
     objective: Figure | None = None
     cases: tuple[CaseVerdict, ...] = ()
+    doubt: str = ""
     notes: tuple[str, ...] = ()
     build_s: float = 0.0
     device_s: float = 0.0

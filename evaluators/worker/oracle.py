@@ -73,6 +73,14 @@ class Oracle:
             floor = self._names["floor"](dict(case.axes))
             return int(floor.get("bytes", 0)), int(floor.get("operations", 0))
 
+    def practical_ns(self, case: Case) -> float | None:
+        """Return the practical floor of `case`, nanoseconds, None when the task does not say."""
+        if "floor" not in self._names:
+            return None
+        with _blame(self._task, "floor()", self._task.timeout_s):
+            practical_us = self._names["floor"](dict(case.axes)).get("practical_us")
+            return None if practical_us is None else 1e3 * float(practical_us)
+
     def _function(self, name: str) -> Callable[..., Any]:
         function = self._names.get(name)
         if not callable(function):

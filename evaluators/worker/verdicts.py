@@ -34,6 +34,8 @@ class State:
     tier: str = "none"
     cases: list[CaseVerdict] = field(default_factory=list)
     objective: Figure | None = None
+    doubt: str = ""
+    """Why its figure is not believed before it is certified; empty: no doubt."""
     notes: list[str] = field(default_factory=list)
     device_s: float = 0.0
     wall_s: float = 0.0
@@ -83,6 +85,7 @@ def verdict(state: State, off: set[str]) -> ProgramVerdict:
         rule=None if failure is None else failure.rule,
         objective=state.objective if failure is None else None,
         cases=tuple(state.cases),
+        doubt=state.doubt if failure is None else "",
         notes=tuple(notes),
         build_s=state.built.seconds if state.built else 0.0,
         device_s=state.device_s,

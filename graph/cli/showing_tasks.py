@@ -50,7 +50,7 @@ def show(
     task = resolve_task(name)
     floors = floors_of(task)
     if json:
-        least = {workload: floor.model_dump() for workload, floor in floors.by_workload.items()}
+        least = {workload: floor.model_dump(exclude_none=True) for workload, floor in floors.by_workload.items()}
         told = {"floors": least, "floors_problem": floors.problem}
         screen.data({**task.model_dump(mode="json"), **told, "digest": task.digest})
         return DONE
@@ -146,7 +146,8 @@ def _workload(workload: "Workload", floors: "Floors") -> str:
     least = floors.by_workload.get(workload.name)
     words = [_sizes({**workload.axes, **workload.params})] if workload.axes or workload.params else []
     if least is not None:
-        words.append(f"floor {_short(least.bytes)}B, {_short(least.operations)}op")
+        practical = "" if least.practical_us is None else f", {least.practical_us:g} us in practice"
+        words.append(f"floor {_short(least.bytes)}B, {_short(least.operations)}op{practical}")
     held_out = " (held out)" if workload.split == "held_out" else ""
     return f"{workload.name}{': ' if words else ''}{'; '.join(words)}{held_out}"
 

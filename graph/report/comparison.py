@@ -47,6 +47,7 @@ def _program(task: Task, name: str, verdict: Evaluation) -> dict[str, Any]:
         "message": verdict.message,
         "rule": verdict.rule,
         "log": verdict.log,
+        "doubt": verdict.doubt,
         "objective": None if objective is None else objective.value,
         "objective_low": None if objective is None else objective.low,
         "objective_high": None if objective is None else objective.high,
@@ -96,6 +97,8 @@ def _program_lines(program: Mapping[str, Any]) -> Iterator[str]:
     if program["objective"] is not None:
         value = {end: program[key] for end, key in _ENDS}
         yield f"  {'ratio to the baseline' if program['unit'] == 'x' else 'objective'} {shown(value, program['unit'])}"
+    if program["doubt"]:
+        yield f"  not to be believed before it is certified (--effort certify): {one_line(program['doubt'], 400)}"
     if program["ratios"] is not None and program["ratios"]["workloads"] > 1:
         yield f"  {ratios_text(program['ratios'])}"
     for result in program["workloads"]:

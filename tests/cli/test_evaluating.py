@@ -10,7 +10,7 @@ from tests.cli.conftest import ROOT, Call
 
 PROGRAM_KEYS = {
     "ratios",
-    "file", "solution", "status", "tier", "effort", "message", "rule", "log", "objective", "objective_low",
+    "file", "solution", "status", "tier", "effort", "message", "rule", "log", "doubt", "objective", "objective_low",
     "objective_high", "unit", "ratio", "ratio_low", "ratio_high", "workloads", "notes",
 }  # fmt: skip
 WORKLOAD_KEYS = {

@@ -91,6 +91,29 @@ async def test_seed_is_the_first_incumbent_and_certification_decides(search: Sea
     assert best.value == 1.02
 
 
+async def test_a_figure_in_doubt_is_what_its_certification_measured(search: Search) -> None:
+    """Below the task's practical floor nothing is believed: neither for the incumbent nor for the plan."""
+
+    def doubted(objective: float, certified: float) -> dict[str, Any]:
+        return {"objective": objective, "markers": {"doubt": "too fast", "certified": str(certified)}}
+
+    script = {
+        "proposals": [{"edits": [intent("A", 0.9), intent("B", 0.8)]}],
+        "cycles": [[doubted(9.0, 1.2), doubted(1.1, 1.0)], [doubted(8.0, 0.9), 2.0]],
+    }
+    done = await search(script, stagnation=2, width=2, samples=2, max_evaluations=4)
+    # 9 is accepted as the 1.2 it is, so that it ends nothing; 8 is not; 2, never in doubt, is. 1.1 beats nothing then.
+    assert done.ended.state["spend"]["certifications"] == 3
+    incumbent = done.ended.state["incumbent"]
+    assert incumbent is not None
+    assert (incumbent["objective"]["value"], incumbent["node"]) == (2.0, "n2")
+    figures = [attempt["result"]["objective"]["value"] for attempt in done.attempts]
+    assert figures == [1.2, 1.1, 0.9, 2.0]
+    assert [done.model.node(name).evidence[0].objective.value for name in ("n1", "n2")] == [1.2, 2.0]
+    verdicts = [await done.means.evaluation(attempt["result"]["evaluation"]) for attempt in done.attempts]
+    assert [verdict.doubt for verdict in verdicts] == ["", "too fast", "", ""]
+
+
 async def test_integrity_quarantines_the_node(search: Search) -> None:
     script = {
         "proposals": [{"edits": [intent("Cheat", 0.9), intent("Honest", 0.1)]}, {}],

@@ -1,5 +1,6 @@
 """Driver: the least that any program must move and do at each workload, as a reference's function `floor` tells it."""
 
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ class Untold(Exception):
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
-    """Return `{"floors": [{"bytes", "operations"}]}`, one for each case, or `{"problem"}`.
+    """Return `{"floors": [{"bytes", "operations", "practical_us"}]}`, one for each case, or `{"problem"}`.
 
     `request`: `reference` (source), `cases` (`name` and `axes` of each workload).
     """
@@ -22,17 +23,20 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         return {"problem": str(error)}
 
 
-def told(floor: Callable[..., Any], case: dict[str, Any]) -> dict[str, int]:
-    """Return what `floor` says of one workload, whole numbers. Raises Untold."""
+def told(floor: Callable[..., Any], case: dict[str, Any]) -> dict[str, Any]:
+    """Return what `floor` says of one workload: whole numbers, and microseconds or None. Raises Untold."""
     where = f"floor() of {case['name']}"
     try:
         said = floor(dict(case["axes"]))
+        practical_us = None if said.get("practical_us") is None else float(said["practical_us"])
         least = {what: int(said.get(what, 0)) for what in ("bytes", "operations")}
     except Exception as error:
         raise Untold(f"{where} failed: {_words(error)}") from error
-    if set(said) - set(least) or min(least.values()) < 0 or not any(least.values()):
+    if set(said) - {*least, "practical_us"} or min(least.values()) < 0 or not any(least.values()):
         raise Untold(f"{where} must be {{'bytes': ..., 'operations': ...}}, above 0; it is {str(said)[:200]}")
-    return least
+    if practical_us is not None and not 0 < practical_us < math.inf:
+        raise Untold(f"{where}: 'practical_us' must be above 0, microseconds; it is {practical_us:g}")
+    return {**least, "practical_us": practical_us}
 
 
 def _run(source: str, module: types.ModuleType) -> None:
