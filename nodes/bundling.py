@@ -9,7 +9,7 @@ from typing import Any
 from checkpoints.blobs import BlobStore
 from checkpoints.database import open_blobs, open_database
 from checkpoints.faults import storage_errors
-from checkpoints.history import Interrupt, Snapshot
+from checkpoints.history import Snapshot
 from checkpoints.place import Place, local_folder
 from checkpoints.thread_store import Threads
 from evaluators.bundling import Packed, bundled_job, pack
@@ -19,7 +19,7 @@ from evaluators.solution import Solution
 from evaluators.task import Task
 from evaluators.worker.bundle import Incumbent, Request
 from graph.state import searched
-from nodes.deferral import DeferredQuestion
+from nodes.deferral import DeferredQuestion, deferred
 
 EVENT = "bundle"
 """Kind of the event that tells which bundles a run has written."""
@@ -38,16 +38,6 @@ class Bundled:
     def result(self) -> str:
         """Name of the result, as the worker calls it."""
         return f"{self.file.stem}.result.json"
-
-
-def deferred(interrupts: Sequence[Interrupt]) -> tuple[DeferredQuestion, ...]:
-    """Return the evaluations among a run's interrupts, by cycle and sample."""
-    found = [
-        DeferredQuestion.model_validate(item.value)
-        for item in interrupts
-        if isinstance(item.value, dict) and item.value.get("kind") == "deferred"
-    ]
-    return tuple(sorted(found, key=lambda item: (item.round, item.cycle, item.sample, item.role, item.solution)))
 
 
 async def write_bundle(home: Place, snapshot: Snapshot, folder: Path | None = None) -> Bundled | None:

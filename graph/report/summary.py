@@ -21,6 +21,7 @@ from graph.report.spending import cached_share, nodes_of_cycles, spend_by
 from graph.state import Incumbent, Spend
 from graph.wording import counted
 from graph.world_model import WorldModel
+from nodes.deferral import deferred
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,9 @@ def summary_lines(run: Run, *, past: bool = False) -> Iterator[tuple[str, str]]:
     )
     if run.questions:
         yield "waiting", f"{count_text(len(run.questions))}: ksearch answer {run.name}"
+    awaited = len(deferred(run.snapshot.interrupts))
+    if awaited:
+        yield "waiting", f"{counted(awaited, 'evaluation')} by another machine: ksearch deliver {run.name}"
     if run.waiting:
         yield "waiting", f"{counted(len(run.waiting), 'edit')} by people, made when the search looks at its plan again"
     yield "best", best_text(run)

@@ -123,6 +123,7 @@ def test_a_search_without_an_evaluator_of_its_own(tmp_path: Path, host: Host) ->
     assert done.code == 3, done.err
     waits = done.json["waits_for"]
     assert waits["evaluations"] == 1
+    assert "waiting   1 evaluation by another machine: ksearch deliver tiny-1\n" in here("show").out
     bundle = host.carry(tmp_path / waits["bundle"])
     judged = host.run(bundle.name)
     assert judged.code == 0, judged.err
