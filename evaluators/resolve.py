@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evaluators.adapters.registry import ADAPTERS, load_adapted
 from evaluators.errors import TaskError
+from evaluators.output_class import OUTPUT, with_output
 from evaluators.scripted_tasks import SCRIPTED_TASKS
 from evaluators.task import Task
 from evaluators.task_file import TASKS, builtin_tasks, load_task_folder
@@ -18,7 +19,8 @@ FORMS = ("NAME", "FOLDER", *(form for _, form in ADAPTERS.values()))
 def resolve_task(reference: str) -> Task:
     """Return the task that `reference` names: see `FORMS`; NAME is built in, FOLDER has a task.toml.
 
-    Behind NAME and FOLDER, `?protocol=fib` has FlashInfer-Bench's protocol judge instead of ours.
+    Behind NAME and FOLDER, `?protocol=fib` has FlashInfer-Bench's protocol judge instead of ours, and `?output=float16`
+    wants narrower results, which are ranked apart.
     Raises TaskError when there is none (names the nearest) or when its files are wrong (names file, key, reason).
     """
     prefix, colon, rest = reference.partition(":")
@@ -30,7 +32,7 @@ def resolve_task(reference: str) -> Task:
         return load_adapted("file", reference)
     plain, mark, query = reference.partition("?")
     if mark and not Path(reference).is_dir():
-        return _under_protocol(resolve_task(plain), query, reference)
+        return _as_wanted(resolve_task(plain), query, reference)
     if _is_path(reference):
         folder, _, baseline = reference.partition("@") if not Path(reference).is_dir() else (reference, "", "")
         return load_task_folder(Path(folder), baseline)
@@ -41,11 +43,11 @@ def resolve_builtin(reference: str) -> Task:
     """Return a built-in task; nothing outside the package is read. Raises TaskError when there is none.
 
     `NAME@BASELINE` compares programs with another baseline than the task's own, one that its folder has; behind either,
-    `?protocol=fib`.
+    `?protocol=fib` or `?output=float16`.
     """
     plain, mark, query = reference.partition("?")
     if mark:
-        return _under_protocol(resolve_builtin(plain), query, reference)
+        return _as_wanted(resolve_builtin(plain), query, reference)
     folders = builtin_names()
     name, _, baseline = reference.partition("@")
     if name in folders and (folders[name] / "task.toml").is_file():
@@ -62,7 +64,11 @@ def resolve_builtin(reference: str) -> Task:
     )
 
 
-def _under_protocol(task: Task, query: str, reference: str) -> Task:
+def _as_wanted(task: Task, query: str, reference: str) -> Task:
+    """Return a task as the options behind its reference's question mark want it. Raises TaskError."""
+    name, _, value = query.partition("=")
+    if name == OUTPUT:
+        return with_output(task, value, reference)
     from evaluators.adapters.flashinfer.protocol import under_protocol
 
     return under_protocol(task, query, reference)

@@ -22,7 +22,7 @@ _IDLE_NS_PER_WINDOW = 80_000
 _IDLE_NS = 500_000
 _IDLE_SHARE = 0.02
 _COLLECT_BYTES_PER_NS = 0.25
-_COLLECT_NS = 300_000
+_COLLECT_NS, _COLLECT_NS_PER_CALL = 300_000, 100_000
 _ASLEEP_NS = 500_000
 _CLOCK_NS = 200_000
 _OTHERS_SHARE = 0.02
@@ -127,7 +127,8 @@ class Proof:
             self._break(rules.OFF_CLOCK, f"used {idle / 1e6:.1f} ms of processor time outside timed calls")
         self._check_one_thread(busy)
         written = sum(field.nbytes for field in self._arena.layout.outputs) * self._calls
-        if self._collected_ns > written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows):
+        allowed = written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows) + _COLLECT_NS_PER_CALL * self._calls
+        if self._collected_ns > allowed:
             self._break(rules.OFF_CLOCK, f"took {self._collected_ns / 1e6:.1f} ms to hand over what it returned")
 
     def _check_one_thread(self, busy_ns: int) -> None:

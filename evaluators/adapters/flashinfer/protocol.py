@@ -20,7 +20,7 @@ def under_protocol(task: Task, query: str, reference: str) -> Task:
     """Return a task as the options behind its reference's question mark want it. Raises TaskError."""
     options = read_options(query, _OPTIONS, reference)
     if "protocol" not in options:
-        raise TaskError(f"{reference}: behind the question mark must stand protocol={PROTOCOLS[0]}")
+        raise TaskError(f"{reference}: behind the question mark must stand protocol={PROTOCOLS[0]} or output=float16")
     made = fib_task(task, reference)
     if "tolerance" not in options:
         return made
