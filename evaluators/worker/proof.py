@@ -127,8 +127,8 @@ class Proof:
             self._break(rules.OFF_CLOCK, f"used {idle / 1e6:.1f} ms of processor time outside timed calls")
         self._check_one_thread(busy)
         written = sum(field.nbytes for field in self._arena.layout.outputs) * self._calls
-        allowed = written / _COLLECT_BYTES_PER_NS + _COLLECT_NS * len(self._windows) + _COLLECT_NS_PER_CALL * self._calls
-        if self._collected_ns > allowed:
+        fixed = _COLLECT_NS * len(self._windows) + _COLLECT_NS_PER_CALL * self._calls
+        if self._collected_ns > written / _COLLECT_BYTES_PER_NS + fixed:
             self._break(rules.OFF_CLOCK, f"took {self._collected_ns / 1e6:.1f} ms to hand over what it returned")
 
     def _check_one_thread(self, busy_ns: int) -> None:

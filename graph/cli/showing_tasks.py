@@ -146,7 +146,7 @@ def _workload(workload: "Workload", floors: "Floors") -> str:
     least = floors.by_workload.get(workload.name)
     words = [_sizes({**workload.axes, **workload.params})] if workload.axes or workload.params else []
     if least is not None:
-        practical = "" if least.practical_us is None else f", {least.practical_us:g} us in practice"
+        practical = "" if least.practical_us is None else f", {least.practical_us:.3g} us in practice"
         words.append(f"floor {_short(least.bytes)}B, {_short(least.operations)}op{practical}")
     held_out = " (held out)" if workload.split == "held_out" else ""
     return f"{workload.name}{': ' if words else ''}{'; '.join(words)}{held_out}"

@@ -139,3 +139,11 @@ def test_both_protocols_are_built_in() -> None:
     assert (strict.origin, official.origin, official.name) == ("built-in", "built-in", "trimul_official")
     assert len(strict.split("search")) == 7
     assert len(strict.split("held_out")) == 20
+
+
+@pytest.mark.parametrize(("case", "physical_us", "practical_us"), [(0, 43, 94), (1, 294, 463)])
+def test_floors_are_those_of_three_kernels(case: int, physical_us: float, practical_us: float) -> None:
+    task = resolve_builtin("trimul")
+    told = module(task.reference).floor(dict(task.sizes(task.split("search")[case])))
+    assert 1e6 * max(told["bytes"] / 4.3e12, told["operations"] / 790e12) == pytest.approx(physical_us, abs=1)
+    assert told["practical_us"] == pytest.approx(practical_us, abs=1)
