@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from graph.cli.codes import DONE
-from graph.cli.options import AsJson, At, Debug, HomeFolder, SetOption, ThreadName
+from graph.cli.options import AsJson, At, Debug, HomeFolder, SetOption, ThreadName, where
 from graph.cli.screen import Screen
 
 
@@ -44,5 +44,5 @@ def branch(
         )
         return DONE
     screen.say(f"{made.thread.name}: branch of {origin.thread.name} at round {origin.point.round}")
-    screen.say(f"go on with it: ksearch resume {made.thread.name}{'' if home is None else f' --home {home}'}")
+    screen.say(f"go on with it: ksearch resume {made.thread.name}{where(home)}")
     return DONE

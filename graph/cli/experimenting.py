@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from checkpoints.place import Place
 from graph.cli.codes import DONE, FAILED, PAUSED
-from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.options import AsJson, Debug, HomeFolder, where
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(
     try:
         conducted = asyncio.run(_conduct(plan, home, show))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        screen.say(f"stopped at once; go on with: ksearch experiment {file}{_where(home)}")
+        screen.say(f"stopped at once; go on with: ksearch experiment {file}{where(home)}")
         return PAUSED
     finally:
         show.close()
@@ -76,14 +76,7 @@ def run(
     from graph.cli.keeping import prune_when_large
 
     prune_when_large(screen, find_place(home))
-    return _conclude(screen, plan, f"{file}{_where(home)}", conducted, _where(home))
-
-
-def _where(home: str | None) -> str:
-    """Return what the commands that we suggest need to find the runs."""
-    import shlex
-
-    return "" if home is None else f" --home {shlex.quote(home)}"
+    return _conclude(screen, plan, f"{file}{where(home)}", conducted, where(home))
 
 
 @app.command("report", epilog="Example: ksearch experiment report policies --html policies.html")

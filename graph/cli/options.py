@@ -1,9 +1,12 @@
 """Options that every command has."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from checkpoints.place import Place
 
 
 class Invocation:
@@ -45,3 +48,8 @@ At = Annotated[
     str,
     typer.Option("--at", help="A round, or a checkpoint's id or its beginning.", metavar="ROUND|CHECKPOINT"),
 ]
+
+
+def where(home: Place | str | None) -> str:
+    """Return what the commands that we suggest need to find the runs, such as " --home runs"."""
+    return "" if home is None else f" --home {shlex.quote(str(home))}"

@@ -1,7 +1,6 @@
 """One visit to a run: hold it, show it, log it, and say at the end what came of it and how to go on."""
 
 import asyncio
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from graph.cli.bundled import bundled_facts, bundled_lines
 from graph.cli.codes import DONE, FAILED, INTERRUPTED, PAUSED
 from graph.cli.display import Display, LiveDisplay, PlainDisplay
 from graph.cli.keeping import prune_when_large
+from graph.cli.options import where
 from graph.cli.recording import check_record
 from graph.cli.run_log import RunLog
 from graph.cli.screen import Screen
@@ -136,7 +136,7 @@ class Session:
     @property
     def _where(self) -> str:
         """What the commands that we suggest need to find the runs."""
-        return "" if self.home is None else f" --home {shlex.quote(str(self.home))}"
+        return where(self.home)
 
     def _conclude(self, run: Run, before: Run | None) -> int:
         """Tell what came of the visit and return the exit code."""

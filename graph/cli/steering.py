@@ -15,7 +15,7 @@ import typer
 from checkpoints.place import Place
 from graph.cli.codes import DONE, PAUSED
 from graph.cli.files import read_text, write_text
-from graph.cli.options import AsJson, Debug, HomeFolder, SetOption, ThreadName
+from graph.cli.options import AsJson, Debug, HomeFolder, SetOption, ThreadName, where
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ def pause(
         screen.data({"thread": found.name, "status": found.status})
     elif found.status == "running":
         screen.say(f"{found.name} is asked to pause, and still at its step; `ksearch list` shows when it has paused")
+    elif found.status == "finished":
+        screen.say(f"{found.name} is finished: there is nothing to pause")
     else:
-        screen.say(f"{found.name} is {found.status}; go on with: ksearch resume {found.name}")
+        screen.say(f"{found.name} is {found.status}; go on with: ksearch resume {found.name}{where(home)}")
     return PAUSED if found.status == "running" else DONE
 
 
@@ -272,8 +274,7 @@ def _ask(
     for key, value in changes.items():
         screen.say(f"option {key}: {value}")
     if run.snapshot.thread.status != "running":
-        where = "" if home is None else f" --home {shlex.quote(str(home))}"
-        screen.say(f"go on with: ksearch resume {run.name}{where}")
+        screen.say(f"go on with: ksearch resume {run.name}{where(home)}")
     return DONE
 
 

@@ -51,6 +51,7 @@ def test_edits_by_flags_are_made_shown_and_undone(ksearch: Call, tmp_path: Path)
         ("open", False),
         ("closed", False),
     ]
+    assert ksearch("pause").out == "scripted-1 is finished: there is nothing to pause\n"
     done = ksearch("revert", "scripted-1", first)
     assert (done.code, done.err) == (2, f"error: edit {first} cannot be undone: n4 is closed: it has been worked on\n")
 
@@ -148,8 +149,8 @@ def test_a_running_search_is_paused(ksearch: Call, started: Start, slow_script: 
     assert running.stdout is not None
     while "round 1:" not in running.stdout.readline():
         assert running.poll() is None
-    done = ksearch("pause")
-    assert (done.code, done.out) == (0, "scripted-1 is paused; go on with: ksearch resume scripted-1\n")
+    done = ksearch("pause", "--home", ".ksearch")
+    assert (done.code, done.out) == (0, "scripted-1 is paused; go on with: ksearch resume scripted-1 --home .ksearch\n")
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 3
     assert "asked to pause: stopping after this step" in out
