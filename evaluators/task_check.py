@@ -16,7 +16,7 @@ from evaluators.user_verdict import UserVerdicts
 
 _WORKER = Path(__file__).parent / "worker"
 _NEEDED = ("tolerance.py", "floor.py")
-"""Modules of the worker that the driver goes by; and the driver that asks for floors."""
+"""Modules of the worker that the driver goes by."""
 _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
 _TIMES = 15

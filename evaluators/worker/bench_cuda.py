@@ -30,8 +30,10 @@ from evaluators.worker.stopwatch import device_ns
 _FLUSH_BYTES = 256 << 20
 _REPEATS, _COPIES = 7, 20
 _LEAST_FREE, _FREE_TO_BEGIN, _FREE_FOR_OTHERS = 0.05, 0.5, 0.6
-_POOL, _ARENAS, _PROGRAM = 0.15, 0.35, 0.4
-"""Shares of the device's memory; the first two of what is free, too."""
+_PROGRAM = 0.4
+"""What a program may take of the device's memory, a share of all."""
+_POOL, _ARENAS = 0.25, 0.58
+"""Shares of what is free besides that."""
 
 
 class CudaBench:
@@ -51,13 +53,14 @@ class CudaBench:
         self.properties = torch.cuda.get_device_properties(0)
         self.uuid = f"GPU-{self.properties.uuid}"
         total = self.properties.total_memory
+        spare = (1 - _PROGRAM) * total
         self.limits = Limits(
             window_ns=8_000_000,
             most_calls=128,
             handling_ns=400_000,
             handling_ns_per_byte=0.002,
-            pool_bytes=int(total * _POOL),
-            arena_bytes=int(total * _ARENAS),
+            pool_bytes=int(spare * _POOL),
+            arena_bytes=int(spare * _ARENAS),
             program_bytes=int(total * _PROGRAM),
         )
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
@@ -146,8 +149,8 @@ class CudaBench:
         if free < _FREE_TO_BEGIN * total:
             words = f"only {free / 2**30:.0f} of {total / 2**30:.0f} GiB of the device's memory are free"
             raise HarnessFault(f"{words}: end what else uses it, or name another device")
-        sizes = {name: int(share * free) for name, share in (("pool_bytes", _POOL), ("arena_bytes", _ARENAS))}
-        self.limits = replace(self.limits, **sizes)
+        spare = free - self.limits.program_bytes
+        self.limits = replace(self.limits, pool_bytes=int(spare * _POOL), arena_bytes=int(spare * _ARENAS))
 
     def _time_flush(self) -> int:
         torch.cuda.synchronize()

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -47,14 +48,6 @@ def kill_below(root: int, keep: set[int], patience_s: float = 2.0) -> None:
         time.sleep(0.005)
 
 
-def threads(pid: int) -> int:
-    """Return how many threads a process has, 0 when it is gone."""
-    try:
-        return len(os.listdir(f"/proc/{pid}/task"))
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-
-
 def thread_names(pid: int) -> dict[int, str]:
     """Return the names of a process' threads by their identity, none when it is gone."""
     names = {}
@@ -68,15 +61,28 @@ def thread_names(pid: int) -> dict[int, str]:
 
 
 def thread_run_ns(pid: int) -> dict[int, int]:
-    """Return for how long each thread of a process has run, nanoseconds, by its identity; none when it is gone."""
+    """Return for how long each thread of a process has run, nanoseconds, by its identity; none when it is gone.
+
+    Threads of which the kernel keeps no account are left out.
+    """
     times = {}
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
             account = schedule(f"{pid}/task/{tid}")
-            times[int(tid)] = 0 if account is None else account.ran_ns
+            if account is not None:
+                times[int(tid)] = account.ran_ns
     except (FileNotFoundError, ProcessLookupError):
         return times
     return times
+
+
+def worked_since(pid: int, known: Mapping[int, int]) -> list[str]:
+    """Return the names of threads that have come, or may have run, since `thread_run_ns` gave `known`.
+
+    The main thread is left out.
+    """
+    idle = {tid for tid, ran_ns in thread_run_ns(pid).items() if known.get(tid) == ran_ns}
+    return sorted(name for tid, name in thread_names(pid).items() if tid != pid and tid not in idle)
 
 
 def descriptors(pid: int) -> int | None:

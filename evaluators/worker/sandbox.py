@@ -121,7 +121,8 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
     writable = (plan.work, *plan.writable, *DEVICES, *(GPU_WRITABLE if plan.gpu else ()))
     writable += (SHARED_MEMORY,) if plan.shared_memory else ()
     # Where the driver names its threads. A rule for /proc/self holds for this process alone, not for those it starts.
-    writable += (("/proc" if plan.shared_memory else "/proc/self"),) if plan.gpu else ()
+    own_processes = plan.shared_memory and "private_proc" in active
+    writable += (("/proc" if own_processes else "/proc/self"),) if plan.gpu else ()
     if landlock.version() and _allowed(lambda: landlock.restrict(readable, writable)):
         active.append("landlock")
     if seccomp.supported() and _allowed(lambda: seccomp.restrict(local_sockets=plan.gpu)):

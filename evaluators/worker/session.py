@@ -178,19 +178,9 @@ class Session:
         self._known_threads = descendants.thread_run_ns(self.child.pid)
 
     def working_threads(self) -> list[str]:
-        """Return the names of the threads that have come, or have run, since the threads were noted.
-
-        Threads of the GPU's driver and the main thread are left out.
-        """
-        names = descendants.thread_names(self.child.pid)
-        return [
-            names[tid]
-            for tid, ran_ns in descendants.thread_run_ns(self.child.pid).items()
-            if tid in names
-            and tid != self.child.pid
-            and not names[tid].startswith("cuda")
-            and ran_ns > self._known_threads.get(tid, -1)
-        ]
+        """Return the names of the threads that may have worked since they were noted, the GPU driver's left out."""
+        working = descendants.worked_since(self.child.pid, self._known_threads)
+        return [name for name in working if not name.startswith("cuda")]
 
     def empty_ns(self, index: int, tries: int) -> int:
         """Return what a window without calls takes: the shortest of several, the first of which wakes the process."""

@@ -229,6 +229,7 @@ class _Visit:
         self._proofs: dict[int, list[Proof]] = {}
         self._woken: list[int] = []
         self._begun: set[tuple[int, int]] = set()
+        self._unseen: set[tuple[int, int]] = set()
 
     def take(self, times: Times) -> None:
         """Add estimates to `times`: as many as a visit has, fewer when no more are needed."""
@@ -336,9 +337,9 @@ class _Visit:
             self._proofs[place][index].fill()
             self._bench.rest()
             session.prepare(index)
+            self._unseen.add((place, index))
             if plan.warm:
                 self._window(place, index, plan.calls)
-                session.know_threads()
         session.rest()
 
     def _hand_over_ns(self, place: int, index: int) -> float:
@@ -361,6 +362,10 @@ class _Visit:
         window = session.call(index, slots, proof.witness if handed else None)
         proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
         collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
+        if (place, index) in self._unseen:
+            # Its first window: what that has started may be a compiler's, which then sleeps.
+            self._unseen.discard((place, index))
+            session.know_threads()
         proof.take(slots, collected, self._bench.further_threads(session))
         return WindowTimes(window.cpu_ns, window.idle_cpu_ns, collected)
 

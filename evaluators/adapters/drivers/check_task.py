@@ -246,8 +246,11 @@ class Checker:
         """Ask for the floor of every workload."""
         if "floor" not in self.names:
             return "none: nothing is refused for being too fast"
-        told = importlib.import_module("floors").told
-        self.least = {case["name"]: told(self.names["floor"], case) for case in self.cases}
+        floors = importlib.import_module("floors")
+        try:
+            self.least = {case["name"]: floors.told(self.names["floor"], case) for case in self.cases}
+        except floors.Untold as error:
+            raise Refused(str(error)) from error
         return f"told for {len(self.least)} workloads"
 
     def floors(self) -> str:

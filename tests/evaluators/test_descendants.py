@@ -1,0 +1,82 @@
+"""Which threads of a process have worked meanwhile."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from evaluators.worker import descendants
+
+PROGRAM = """
+import sys, threading
+
+wake = threading.Event()
+started = []
+
+
+def wait():
+    started.append(1)
+    wake.wait()
+    while True:
+        pass
+
+
+threading.Thread(target=wait, daemon=True).start()
+while not started:
+    pass
+for line in sys.stdin:
+    if line == "wake\\n":
+        wake.set()
+    if line == "another\\n":
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def program() -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def ask(program: "subprocess.Popen[str]", word: str) -> None:
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(f"{word}\n")
+    program.stdin.flush()
+    assert program.stdout.readline() == "done\n"
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return holds()
+
+
+def test_a_thread_that_sleeps_has_not_worked(program: "subprocess.Popen[str]") -> None:
+    ask(program, "nothing")
+    assert until(lambda: descendants.worked_since(program.pid, descendants.thread_run_ns(program.pid)) == [])
+    known = descendants.thread_run_ns(program.pid)
+    assert len(known) == 2
+    for _ in range(20):
+        ask(program, "nothing")
+    assert descendants.worked_since(program.pid, known) == []
+
+
+@pytest.mark.parametrize("word", ["wake", "another"])
+def test_one_that_wakes_or_is_new_has(program: "subprocess.Popen[str]", word: str) -> None:
+    ask(program, "nothing")
+    known = descendants.thread_run_ns(program.pid)
+    ask(program, word)
+    assert until(lambda: len(descendants.worked_since(program.pid, known)) == 1)
+
+
+def test_one_without_an_account_counts(program: "subprocess.Popen[str]") -> None:
+    ask(program, "nothing")
+    assert len(descendants.worked_since(program.pid, {})) == 1
