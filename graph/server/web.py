@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import jinja2
 from starlette.applications import Starlette
@@ -35,7 +36,7 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none, browsers keep silent about the origin of our own form too
 }
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_PAGES),
@@ -73,11 +74,19 @@ def run(request: Request) -> Response:
 
 def pause(request: Request) -> Response:
     """Ask a run to pause after the step that is under way, whoever runs it; lead back to it."""
-    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    if not _from_here(request):
         return PlainTextResponse("only the run's own page may ask that\n", status_code=403, headers=_HEADERS)
     name = request.path_params["name"]
     begin_to_pause(find_place(), name)
     return RedirectResponse(f"/ksearch/runs/{name}", status_code=303, headers=_HEADERS)
+
+
+def _from_here(request: Request) -> bool:
+    """Return whether a request comes from our own page or from no page; plain http may tell its origin alone."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site in ("none", "same-origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def style(request: Request) -> Response:

@@ -72,15 +72,23 @@ async def test_a_run_is_paused_over_http(client: LangGraphClient, address: str, 
         name = read_snapshot(home, thread).thread.name
         place = f"/ksearch/runs/{name}/pause"
         assert f'action="{place}"' in (await http.get(f"/ksearch/runs/{thread}")).text
-        strange = await http.post(place, headers={"sec-fetch-site": "cross-site"})
-        assert strange.status_code == 403
+        here = address.removeprefix("http://")
+        for strange in (
+            {"sec-fetch-site": "cross-site"},
+            {"sec-fetch-site": "cross-site", "origin": address},
+            {"origin": "http://elsewhere.example"},
+            {"origin": f"http://{here}.elsewhere.example"},
+            {"origin": "null"},
+        ):
+            assert (await http.post(place, headers=strange)).status_code == 403, strange
         assert read_snapshot(home, thread).thread.status == "running"
-        asked = await http.post(place, headers={"sec-fetch-site": "same-origin"})
+        asked = await http.post(place, headers={"origin": address})
         assert (asked.status_code, asked.headers["location"]) == (303, f"/ksearch/runs/{name}")
         await client.runs.join(thread, run["run_id"])
         assert read_snapshot(home, thread).thread.status == "paused"
         assert place not in (await http.get(f"/ksearch/runs/{thread}")).text
-        assert (await http.post("/ksearch/runs/nothing/pause")).status_code == 404
+        for own in ({}, {"origin": address}, {"sec-fetch-site": "same-origin"}):
+            assert (await http.post("/ksearch/runs/nothing/pause", headers=own)).status_code == 404
 
 
 async def test_a_cancelled_run_leaves_the_thread_to_others(client: LangGraphClient, home: Path) -> None:

@@ -70,6 +70,7 @@ async def test_pages_allow_nothing_but_their_own_style(address: str, thread: str
             page = await http.get(path)
             assert page.status_code == 200
             assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
+            assert page.headers["referrer-policy"] == "same-origin", "else the button's origin would be `null`"
         assert (await http.get("/ksearch")).headers["location"] == "/ksearch/"
         unknown = await http.get("/ksearch/runs/nothing<b>")
         assert unknown.status_code == 404
