@@ -55,10 +55,8 @@ class Found:
     """Workloads on which the baseline is slow and was timed with fewer calls."""
     wall_s: float = 0.0
 
-    def add(self, task: Task, workload: Workload, answer: Any, *, timed: bool) -> None:
-        """Keep what the driver answered. Raises TaskError, and IsolatedFailure when the program failed."""
-        if isinstance(answer, dict) and "task" in answer:
-            raise TaskError(f"task {task.name} on {workload.name}: {answer['task']}"[:800])
+    def add(self, workload: Workload, answer: Any, *, timed: bool) -> None:
+        """Keep what the driver answered. Raises IsolatedFailure when the program failed."""
         try:
             if isinstance(answer, dict) and "failed" in answer:
                 failed = _Failed.model_validate(answer["failed"])
@@ -113,6 +111,13 @@ def ratio(task: Task, found: Found, other: Found) -> Value:
             for run in range(runs)
         ]
     )
+
+
+def reject_task(task: Task, workload: Workload, answer: Any) -> None:
+    """Raise TaskError unless a driver that was handed no program answered that the task can be judged."""
+    if answer != {"alone": True}:
+        problem = answer.get("task") if isinstance(answer, dict) else None
+        raise TaskError(f"task {task.name} on {workload.name}: {problem or 'its own code gave no usable answer'}"[:800])
 
 
 def _objective(task: Task, found: Found) -> Value:

@@ -11,7 +11,7 @@ from evaluators.adapters.flashinfer.importing import folder_of
 from evaluators.adapters.flashinfer.protocol import CALLED
 from evaluators.errors import TaskError
 from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair
-from evaluators.fib_figures import TRIALS, Found, ratio, record
+from evaluators.fib_figures import TRIALS, Found, ratio, record, reject_task
 from evaluators.isolation import Answer, IsolatedFailure, Isolations
 from evaluators.protocols import FIB
 from evaluators.solution import Solution
@@ -94,24 +94,55 @@ class FibVerdicts:
             if said.failed is not None:
                 continue
             try:
-                question = _question(task, workload, program, seeds, timed=timed)
-                answer = await asyncio.to_thread(self._run, task, question, timed=timed)
-                said.wall_s += answer.wall_s
-                said.add(task, workload, answer.value, timed=timed)
+                await self._ask(task, workload, program, seeds, said, timed=timed)
             except IsolatedFailure as failure:
                 said.fail(workload, failure)
             except asyncio.CancelledError:
                 self._isolations.of(task.device).close()
                 raise
 
-    def _run(self, task: Task, question: Mapping[str, Any], *, timed: bool) -> Answer:
+    async def _ask(
+        self, task: Task, workload: Workload, program: Solution, seeds: Sequence[int], said: Found, *, timed: bool
+    ) -> None:
+        """Judge a program on one workload. Raises TaskError, and IsolatedFailure when the program failed.
+
+        A process in which a program ran is not believed when it blames the task; and one that did not come to its end
+        may have been stopped by the reference or the baseline. Both are settled by a process without a program.
+        """
+        question = _question(task, workload, program, seeds, timed=timed)
+        try:
+            answer = await asyncio.to_thread(self._run, task, question, task.timeout_s, timed=timed)
+        except IsolatedFailure:
+            await self._ask_alone(task, workload, question, said, timed=timed)
+            raise
+        said.wall_s += answer.wall_s
+        if isinstance(answer.value, dict) and "task" in answer.value:
+            await self._ask_alone(task, workload, question, said, timed=timed)
+        said.add(workload, answer.value, timed=timed)
+
+    async def _ask_alone(
+        self, task: Task, workload: Workload, question: Mapping[str, Any], said: Found, *, timed: bool
+    ) -> None:
+        """Raise TaskError unless reference and baseline work on the same inputs, within half of a program's limit."""
+        limit_s = task.timeout_s / 2
+        try:
+            alone = await asyncio.to_thread(self._run, task, {**question, "program": None}, limit_s, timed=timed)
+        except IsolatedFailure as failure:
+            raise TaskError(
+                f"task {task.name} on {workload.name}: its reference and baseline fail without a program, within half "
+                f"of a program's limit: {failure.message}"
+            ) from failure
+        said.wall_s += alone.wall_s
+        reject_task(task, workload, alone.value)
+
+    def _run(self, task: Task, question: Mapping[str, Any], timeout_s: float, *, timed: bool) -> Answer:
         folder = folder_of(task)
         return self._isolations.of(task.device).run(
             driver_source("fib"),
             question,
             files={_TOLERANCE.name: _TOLERANCE.read_text()},
             readable=() if folder is None else (folder,),
-            timeout_s=task.timeout_s,
+            timeout_s=timeout_s,
             lock="alone" if timed else "shared",
         )
 

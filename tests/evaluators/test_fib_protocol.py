@@ -180,6 +180,43 @@ async def test_a_baseline_that_is_wrong_or_missing_is_the_tasks_fault(root: Path
     assert (await judged(evaluator, task, PROGRAM)).passed
 
 
+SLOW = "import time\n\ndef slow(**given):\n    time.sleep(2)\n    return list(plain(**given).values())\n"
+STOPPED = {
+    "a slow reference": ("check", f"plain = reference\n{SLOW}\nreference = slow\n", "no end within 2 s"),
+    "a slow baseline": ("search", f"plain = reference\n{SLOW}\nbaseline = slow\n", "no end within 2 s"),
+    "a reference that ends": (
+        "check",
+        "def reference(**given):\n    import os\n    os._exit(3)\n",
+        "exited with code 3",
+    ),
+    "a baseline that is killed": (
+        "search",
+        "def baseline(**given):\n    import os\n    os.kill(os.getpid(), 9)\n",
+        "SIGKILL",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", STOPPED)
+async def test_a_process_that_reference_or_baseline_stop_is_the_tasks_fault(
+    what: str, root: Path, evaluator: ByVerdict
+) -> None:
+    effort, more, words = STOPPED[what]
+    task = load(root).model_copy(update={"timeout_s": 4.0})
+    broken = task.model_copy(update={"reference": f"{task.reference}\n\n{more}"})
+    with pytest.raises(TaskError, match=f"{UUIDS[0]}: its reference and baseline fail without a program.*{words}"):
+        await judged(evaluator, broken, PROGRAM, effort)
+
+
+async def test_a_program_that_blames_the_task_is_not_believed(root: Path, evaluator: ByVerdict) -> None:
+    forged = 'import json\njson.JSONEncoder.encode = lambda *_: \'{"task": "its reference failed: OSError"}\'\n'
+    verdict = await judged(evaluator, load(root), PROGRAM + forged)
+    assert (verdict.status, verdict.message.split(": ", 1)[1]) == (
+        Status.RUNTIME_ERROR,
+        "RUNTIME_ERROR: its process gave no usable answer",
+    )
+
+
 async def test_programs_that_it_cannot_call_are_refused(root: Path, evaluator: ByVerdict) -> None:
     with pytest.raises(TaskError, match="with binding torch are not called under protocol=fib"):
         await evaluator.evaluate(load(root), program(PROGRAM, "torch"), "check")

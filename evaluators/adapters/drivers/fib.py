@@ -52,9 +52,11 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     (name, dtype and shape of each); `rule` (of tolerance.py); `program` (`files`, `main`, `entry_point`, `binding`);
     `seeds` (one a trial); `device`; `timed`.
 
-    The answer is `{"task"}`, why the task itself cannot be judged; `{"failed": {"status", "message", "log"}}`; or
-    `{"worst"}`, the largest error as a share of what is allowed, and if timed `candidate_ms`, `baseline_ms`, and
-    `few`, whether the baseline was timed with fewer calls.
+    With `program` None only the task's own code runs: the answer is no program's word then.
+
+    The answer is `{"task"}`, why the task itself cannot be judged; `{"alone"}`, that it can be, without a program;
+    `{"failed": {"status", "message", "log"}}`; or `{"worst"}`, the largest error as a share of what is allowed, and if
+    timed `candidate_ms`, `baseline_ms`, and `few`, whether the baseline was timed with fewer calls.
     """
     sys.path.insert(0, request["folder"])
     tolerance = importlib.import_module("tolerance")
@@ -79,12 +81,15 @@ class _Judged:
         """Return the driver's answer. Raises TaskProblem, CandidateFailure."""
         names = _blamed("its source", lambda: vars(load_source(self.request["reference"])))
         trials = [_blamed("its reference", partial(self.trial, names, seed)) for seed in self.request["seeds"]]
-        if not self.request["timed"]:
-            return {"worst": self.check(self.program(), trials)}
-        clock = make_clock(self.device)
-        baseline = [_blamed("its baseline", partial(self.baseline, names, trial, clock)) for trial in trials]
+        timed = self.request["timed"]
+        baseline = self.baselines(names, trials) if timed else []
+        if self.request["program"] is None:
+            return {"alone": True}
         function = self.program()
         worst = self.check(function, trials)
+        if not timed:
+            return {"worst": worst}
+        clock = make_clock(self.device)
         candidate = [self.time(function, trial, clock) for trial in trials]
         return {
             "worst": worst,
@@ -101,7 +106,14 @@ class _Judged:
         inputs = tuple(self.placed(made[name]) for name in self.request["inputs"])
         with torch.no_grad():
             answer = names["reference"](**dict(zip(self.request["inputs"], inputs, strict=True)))
-        return Trial(inputs, {name: self.placed(value) for name, value in self.named(answer).items()})
+        expected = {name: self.placed(value) for name, value in self.named(answer).items()}
+        wait(self.device)  # What the reference does wrong on the device is told here, not in the program's first call.
+        return Trial(inputs, expected)
+
+    def baselines(self, names: dict[str, Any], trials: list[Trial]) -> list[tuple[float, bool]]:
+        """Return `baseline` of each trial."""
+        clock = make_clock(self.device)
+        return [_blamed("its baseline", partial(self.baseline, names, trial, clock)) for trial in trials]
 
     def baseline(self, names: dict[str, Any], trial: Trial, clock: Clock) -> tuple[float, bool]:
         """Return what the task's baseline takes, milliseconds, and whether fewer calls were made. It must be right."""
