@@ -1,6 +1,7 @@
 """Blobs in any storage that fsspec reaches: object stores, remote file systems. Needs that storage's fsspec package."""
 
 import ftplib
+import sys
 import threading
 import time
 import zlib
@@ -18,8 +19,12 @@ from evaluators.digest import digest_bytes
 from evaluators.errors import StoreError, UsageError
 
 T = TypeVar("T")
-_FAULTS = (OSError, EOFError, ftplib.Error)
-"""What implementations raise for what their storage reports: OSError and its kinds, but for FTP."""
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """Return what implementations raise for what their storage reports: OSError and its kinds, but for FTP and SFTP."""
+    ssh = sys.modules.get("paramiko")  # fsspec imports it where it is used
+    return (OSError, EOFError, ftplib.Error) if ssh is None else (OSError, EOFError, ftplib.Error, ssh.SSHException)
 
 
 class BlobBucket(BlobStore):
@@ -74,7 +79,7 @@ class BlobBucket(BlobStore):
         """See `BlobStore.stored`."""
 
         def find(files: AbstractFileSystem) -> dict[str, Any]:
-            return cast(dict[str, Any], files.find(self._root, detail=True)) if files.exists(self._root) else {}
+            return cast(dict[str, Any], files.find(self._root, detail=True)) if _is_there(files, self._root) else {}
 
         for path, facts in self._do(find).items():
             digest = "".join(path.rsplit("/", 2)[1:])
@@ -103,17 +108,14 @@ class BlobBucket(BlobStore):
                 continue
             try:
                 files.makedirs(place, exist_ok=True)
-            except _FAULTS:
-                if not files.isdir(place):  # unless another process has just made it
+            except _faults():
+                if not _is_there(files, place):  # unless another process has just made it
                     raise
             self._own.made.add(place)
 
     def _connect(self) -> AbstractFileSystem:
-        """Connect this thread to the storage: implementations may have one connection, which threads cannot share.
-
-        Listings are not cached, as others write as well.
-        """
-        self._own.files, self._root = fsspec.url_to_fs(self.url, use_listings_cache=False, skip_instance_cache=True)
+        """Connect this thread to the storage: implementations may have one connection, which threads cannot share."""
+        self._own.files, self._root = fsspec.url_to_fs(self.url, skip_instance_cache=True)
         self._own.made = set()
         return self._own.files
 
@@ -121,18 +123,28 @@ class BlobBucket(BlobStore):
         """Do what can be done again: once more where a connection was closed meanwhile or another process was first."""
         with self._errors():
             files = self._own.files if "files" in vars(self._own) else self._connect()
+            files.invalidate_cache()  # of listings: others write as well
             try:
                 return work(files)
-            except _FAULTS:
+            except _faults():
                 return work(self._connect())
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except _FAULTS as error:
+        except _faults() as error:
             text = " ".join(str(error).split())
             raise StoreError(f"{self.url} failed ({text}): repair it, then resume the run") from error
+
+
+def _is_there(files: AbstractFileSystem, path: str) -> bool:
+    files.invalidate_cache()
+    try:
+        files.info(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _modified(facts: dict[str, Any]) -> float:

@@ -1,11 +1,11 @@
-"""Blobs on a real FTP server: one connection for each thread, and a new one when the server has closed it."""
+"""Blobs on real FTP and SFTP servers: a connection for each thread, and a new one when the server has closed it."""
 
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from checkpoints.bucket import BlobBucket
 from evaluators.errors import StoreError
 
-SERVER = """
+FTP = """
 import sys
 from pyftpdlib.authorizers import DummyAuthorizer
 from pyftpdlib.handlers import FTPHandler
@@ -25,12 +25,13 @@ FTPServer(("127.0.0.1", int(sys.argv[2])), FTPHandler).serve_forever()
 """
 
 
-class FtpServer:
+class Server:
     """Serves a folder, on one port however often it is started."""
 
-    def __init__(self, folder: Path, log: Path) -> None:
+    def __init__(self, folder: Path, log: Path, program: Sequence[object], *more: object) -> None:
         self.folder = folder
         self._log = log
+        self._program, self._more = program, more
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
@@ -38,8 +39,8 @@ class FtpServer:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            arguments = [sys.executable, "-W", "ignore", "-c", SERVER, str(self.folder), str(self.port)]
-            self._process = subprocess.Popen(arguments, stdout=log, stderr=log)
+            arguments = [sys.executable, "-W", "ignore", *self._program, self.folder, self.port, *self._more]
+            self._process = subprocess.Popen([*map(str, arguments)], stdout=log, stderr=log)
         while self._process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -53,16 +54,47 @@ class FtpServer:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[FtpServer]:
+def server(tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "served").mkdir()
-    server = FtpServer(tmp_path / "served", tmp_path / "log")
+    server = Server(tmp_path / "served", tmp_path / "log", ("-c", FTP))
     yield server
     server.stop()
 
 
 @pytest.fixture
-def store(server: FtpServer, tmp_path: Path) -> BlobBucket:
+def store(server: Server, tmp_path: Path) -> BlobBucket:
     return BlobBucket(f"ftp://127.0.0.1:{server.port}/blobs", tmp_path / "home")
+
+
+@pytest.fixture
+def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve a folder by SFTP; give its URL."""
+    pytest.importorskip("paramiko", reason="paramiko is not installed: make install")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    key = tmp_path / ".ssh" / "id_ecdsa"
+    key.parent.mkdir()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", key], check=True)
+    (tmp_path / "served").mkdir()
+    server = Server(tmp_path / "served", tmp_path / "log", [Path(__file__).with_name("sftp_server.py")], key)
+    yield f"sftp://127.0.0.1:{server.port}/blobs"
+    server.stop()
+
+
+def test_sftp_holds_blobs(sftp: str, tmp_path: Path) -> None:
+    store, other = BlobBucket(sftp, tmp_path / "home"), BlobBucket(sftp, tmp_path / "home")
+    with ThreadPoolExecutor(4) as executor:
+        digests = list(executor.map(lambda at: store.put_json([at]), range(8)))
+        assert list(executor.map(other.get_json, digests)) == [[at] for at in range(8)]
+    assert {stored.digest for stored in store.stored()} == set(digests)
+    other.drop(digests[0])
+    assert {stored.digest for stored in store.stored()} == set(digests[1:])
+    assert store.glance(digests[0]) == b""
+
+
+def test_who_has_no_key_for_sftp_is_told(sftp: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    with pytest.raises(StoreError, match=r"^sftp://127.0.0.1:\d+/blobs failed \(.*\): repair it, then resume the run$"):
+        BlobBucket(sftp, tmp_path / "home")
 
 
 def test_many_threads_use_it_at_once(store: BlobBucket) -> None:
@@ -72,7 +104,7 @@ def test_many_threads_use_it_at_once(store: BlobBucket) -> None:
     assert {stored.digest for stored in store.stored()} == set(digests)
 
 
-def test_what_others_write_is_seen_and_how_old_it_is(store: BlobBucket, server: FtpServer, tmp_path: Path) -> None:
+def test_what_others_write_is_seen_and_how_old_it_is(store: BlobBucket, server: Server, tmp_path: Path) -> None:
     first = store.put_json("first")
     assert [stored.digest for stored in store.stored()] == [first]
     other = BlobBucket(store.url, tmp_path / "home")
@@ -85,7 +117,7 @@ def test_what_others_write_is_seen_and_how_old_it_is(store: BlobBucket, server: 
     assert (store.glance(first), [stored.digest for stored in store.stored()]) == (b"", [second])
 
 
-def test_a_connection_that_was_closed_is_made_anew(store: BlobBucket, server: FtpServer) -> None:
+def test_a_connection_that_was_closed_is_made_anew(store: BlobBucket, server: Server) -> None:
     digest = store.put_json("kept")
     server.stop()
     with pytest.raises(StoreError, match=r"^ftp://127.0.0.1:\d+/blobs failed \(.*\): repair it, then resume the run$"):
