@@ -155,6 +155,7 @@ def _modified(facts: dict[str, Any]) -> float:
             return value.timestamp()
         if isinstance(value, int | float):
             return float(value)
-    if isinstance(facts.get("modify"), str):  # FTP's, in UTC
-        return datetime.strptime(f"{facts['modify'][:14]}+0000", "%Y%m%d%H%M%S%z").timestamp()
+    modify = str(facts.get("modify"))[:14]
+    if modify.isdecimal():  # FTP's, in UTC; a server without MLSD writes a text for people, to the minute of its own zone
+        return datetime.strptime(f"{modify}+0000", "%Y%m%d%H%M%S%z").timestamp()
     return time.time()

@@ -21,6 +21,7 @@ from pyftpdlib.handlers import FTPHandler
 from pyftpdlib.servers import FTPServer
 FTPHandler.authorizer = DummyAuthorizer()
 FTPHandler.authorizer.add_anonymous(sys.argv[1], perm="elradfmwMT")
+exec(sys.argv[3])
 FTPServer(("127.0.0.1", int(sys.argv[2])), FTPHandler).serve_forever()
 """
 
@@ -53,10 +54,11 @@ class Server:
         self._process.wait()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(params=[""], ids=["plain"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """Serve a folder by FTP; a test may have the server changed by code of its own."""
     (tmp_path / "served").mkdir()
-    server = Server(tmp_path / "served", tmp_path / "log", ("-c", FTP))
+    server = Server(tmp_path / "served", tmp_path / "log", ("-c", FTP), request.param)
     yield server
     server.stop()
 
@@ -127,3 +129,12 @@ def test_a_connection_that_was_closed_is_made_anew(store: BlobBucket, server: Se
     server.stop()
     server.start()
     assert store.put_json("more") != digest
+
+
+@pytest.mark.parametrize("server", ["del FTPHandler.proto_cmds['MLSD']"], ids=["without MLSD"], indirect=True)
+def test_a_server_that_does_not_say_how_old_files_are_lists_them_as_new(store: BlobBucket, server: Server) -> None:
+    digest = store.put_json("kept")
+    for file in server.folder.glob("blobs/??/*"):
+        os.utime(file, (1e9, 1e9))
+    begun = time.time()
+    assert [(stored.digest, stored.modified >= begun) for stored in store.stored()] == [(digest, True)]
