@@ -156,6 +156,6 @@ def _modified(facts: dict[str, Any]) -> float:
         if isinstance(value, int | float):
             return float(value)
     modify = str(facts.get("modify"))[:14]
-    if modify.isdecimal():  # FTP's, in UTC; a server without MLSD writes a text for people, to the minute of its own zone
+    if modify.isdecimal():  # FTP's, in UTC; without MLSD it is a text for people, in the server's own time zone
         return datetime.strptime(f"{modify}+0000", "%Y%m%d%H%M%S%z").timestamp()
     return time.time()
