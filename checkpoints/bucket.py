@@ -1,6 +1,7 @@
 """Blobs in any storage that fsspec reaches: object stores, remote file systems. Needs that storage's fsspec package."""
 
 import ftplib
+import secrets
 import sys
 import threading
 import time
@@ -51,7 +52,10 @@ class BlobBucket(BlobStore):
 
         def write(files: AbstractFileSystem) -> None:
             self._make(files, path.rpartition("/")[0])
-            files.pipe_file(path, packed)
+            if type(files).mv is AbstractFileSystem.mv:  # an object store: it can only copy, and shows whole objects
+                files.pipe_file(path, packed)
+            else:
+                _write_apart(files, path, packed)
 
         self._do(write)
         return digest
@@ -88,7 +92,15 @@ class BlobBucket(BlobStore):
 
     def drop(self, digest: str) -> None:
         """See `BlobStore.drop`."""
-        self._do(lambda files: files.rm_file(self._path(digest)))
+
+        def remove(files: AbstractFileSystem) -> None:
+            try:
+                files.rm_file(self._path(digest))
+            except _faults():
+                if _is_there(files, self._path(digest)):  # unless it was removed, and only the reply got lost
+                    raise
+
+        self._do(remove)
 
     def _read(self, digest: str) -> bytes | None:
         def read(files: AbstractFileSystem) -> bytes | None:
@@ -136,6 +148,17 @@ class BlobBucket(BlobStore):
         except _faults() as error:
             text = " ".join(str(error).split())
             raise StoreError(f"{self.url} failed ({text}): repair it, then resume the run") from error
+
+
+def _write_apart(files: AbstractFileSystem, path: str, data: bytes) -> None:
+    """Write a file and put it into its place whole; at once into its place where nothing may be renamed."""
+    partial = f"{path}.{secrets.token_hex(8)}"
+    files.pipe_file(partial, data)
+    try:
+        files.mv(partial, path)
+    except _faults():
+        files.rm_file(partial)
+        files.pipe_file(path, data)
 
 
 def _is_there(files: AbstractFileSystem, path: str) -> bool:

@@ -1,6 +1,7 @@
 """Blobs on real FTP and SFTP servers: a connection for each thread, and a new one when the server has closed it."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -138,3 +139,52 @@ def test_a_server_that_does_not_say_how_old_files_are_lists_them_as_new(store: B
         os.utime(file, (1e9, 1e9))
     begun = time.time()
     assert [(stored.digest, stored.modified >= begun) for stored in store.stored()] == [(digest, True)]
+
+
+SLOW = """
+def read(self, read=FTPHandler.dtp_handler.handle_read_event):
+    time.sleep(0.02)
+    read(self)
+import time
+FTPHandler.dtp_handler.ac_in_buffer_size = 1000
+FTPHandler.dtp_handler.handle_read_event = read
+"""
+UNNAMED = "FTPHandler.authorizer.user_table['anonymous']['perm'] = 'elradmwMT'"
+LOST = """
+def delete(self, path, delete=FTPHandler.ftp_DELE):
+    if os.path.exists(path):
+        os.unlink(path)
+        self.close()
+    else:
+        delete(self, path)
+import os
+FTPHandler.ftp_DELE = delete
+"""
+
+
+@pytest.mark.parametrize("server", [SLOW], ids=["slow"], indirect=True)
+def test_a_blob_can_be_read_while_it_is_put_again(store: BlobBucket, server: Server, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(25_000)
+    digest = store.put(data)
+    other = BlobBucket(store.url, tmp_path / "home")
+    with ThreadPoolExecutor(1) as executor:
+        again = executor.submit(store.put, data)
+        reads = [other.get(digest)]
+        while not again.done():
+            reads.append(other.get(digest))
+    assert again.result() == digest
+    assert set(reads) == {data}
+    assert [path.name for path in server.folder.glob("blobs/??/*")] == [digest[2:]]
+
+
+@pytest.mark.parametrize("server", [UNNAMED], ids=["nothing may be renamed"], indirect=True)
+def test_blobs_are_put_where_nothing_may_be_renamed(store: BlobBucket, server: Server) -> None:
+    assert [store.get_json(store.put_json("kept")) for _ in range(2)] == ["kept", "kept"]
+    assert len([*server.folder.glob("blobs/??/*")]) == 1
+
+
+@pytest.mark.parametrize("server", [LOST], ids=["replies get lost"], indirect=True)
+def test_a_blob_that_is_removed_while_the_connection_breaks_is_removed(store: BlobBucket) -> None:
+    digest = store.put_json("dropped")
+    store.drop(digest)
+    assert store.glance(digest) == b""
