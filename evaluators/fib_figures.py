@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from evaluators.adapters.flashinfer.exporting import word_of
+from evaluators.answers import failure_in, unusable
 from evaluators.errors import TaskError
 from evaluators.evaluation import TIER_OF, Effort, Environment, Evaluation, Measurement, WorkloadResult
 from evaluators.isolation import IsolatedFailure
@@ -24,12 +25,6 @@ NOTE = (
 )
 TRIALS, REPEATS = 3, 50
 """As the driver has them: trials on inputs of their own, calls of each that count."""
-
-
-class _Failed(Record):
-    status: Status
-    message: str
-    log: str = ""
 
 
 class _Passed(Record):
@@ -57,13 +52,12 @@ class Found:
 
     def add(self, workload: Workload, answer: Any, *, timed: bool) -> None:
         """Keep what the driver answered. Raises IsolatedFailure when the program failed."""
+        if isinstance(answer, dict) and "failed" in answer:
+            raise failure_in(answer["failed"])
         try:
-            if isinstance(answer, dict) and "failed" in answer:
-                failed = _Failed.model_validate(answer["failed"])
-                raise IsolatedFailure(failed.status, failed.message[:600], failed.log[-4000:])
             passed = _Passed.model_validate(answer)
         except ValidationError as error:
-            raise IsolatedFailure(Status.RUNTIME_ERROR, "its process gave no usable answer", str(error)) from error
+            raise unusable(str(error)) from error
         if timed:
             if passed.baseline_ms is None or passed.candidate_ms is None:
                 raise IsolatedFailure(Status.RUNTIME_ERROR, "its process told no times", "")

@@ -13,6 +13,7 @@ from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.gpumode.official import META
 from evaluators.adapters.own_evaluator import COMBINED, takes_text
 from evaluators.adapters.source_file import SourceFile
+from evaluators.answers import LONGEST, failure_in, unusable
 from evaluators.evaluation import TIER_OF, Comparison, Effort, Environment, Evaluation, Pair, WorkloadResult
 from evaluators.isolation import Answer, IsolatedFailure, Isolations
 from evaluators.objective import Objective, Value, gain
@@ -152,8 +153,8 @@ class UserVerdicts:
             value, feedback = _understood(task.objective, answer.value, effort)
             said.log = feedback or answer.output[-2000:]
             said.figures.append(value)
-            if "searched" in answer.value:
-                said.searched.append(_figure_in(task.objective.name, answer.value["searched"], feedback))
+            if task.verdict == "gpumode" and effort == "certify":
+                said.searched.append(_searched(task.objective, answer.value, feedback))
         except IsolatedFailure as failure:
             said.status, said.message, said.log = failure.status, failure.message, failure.log
         except asyncio.CancelledError:
@@ -197,12 +198,11 @@ class UserVerdicts:
 def _understood(objective: Objective, answer: Any, effort: Effort) -> tuple[float, str]:
     """Return the figure that counts and what the evaluator had to say. Raises IsolatedFailure when there is none."""
     if isinstance(answer, dict) and isinstance(answer.get("failed"), dict):
-        failed = answer["failed"]
-        raise IsolatedFailure(Status(failed["status"]), str(failed["message"])[:600], str(failed["log"])[-4000:])
+        raise failure_in(answer["failed"])
     if not isinstance(answer, dict) or not isinstance(answer.get("metrics"), dict):
         problem = answer.get("problem") if isinstance(answer, dict) else None
         raise IsolatedFailure(Status.RUNTIME_ERROR, f"the evaluator {problem or 'gave no metrics'}"[:500], "")
-    metrics, feedback = answer["metrics"], str(answer.get("feedback", ""))
+    metrics, feedback = answer["metrics"], str(answer.get("feedback", ""))[:LONGEST]
     name = objective.name
     if effort == "check" and list(metrics) == [TESTS]:
         name = TESTS
@@ -211,12 +211,23 @@ def _understood(objective: Objective, answer: Any, effort: Effort) -> tuple[floa
     return _figure_in(name, metrics, feedback), feedback
 
 
+def _searched(objective: Objective, answer: Mapping[str, Any], feedback: str) -> float:
+    """Return the figure by the search's protocol. Raises IsolatedFailure when there is none."""
+    searched = answer.get("searched")
+    if not isinstance(searched, dict):
+        raise unusable("no figures of the benchmark stage")
+    return _figure_in(objective.name, searched, feedback)
+
+
 def _figure_in(name: str, metrics: Mapping[str, Any], feedback: str) -> float:
     """Return the metric `name`. Raises IsolatedFailure when it is missing or not above 0."""
     if not isinstance(metrics.get(name), int | float):
         words = ", ".join(sorted(map(str, metrics)))[:300]
         raise IsolatedFailure(Status.RUNTIME_ERROR, f"the evaluator gave no metric {name!r}; it gave {words}", feedback)
-    value = float(metrics[name])
+    try:
+        value = float(metrics[name])
+    except OverflowError:
+        value = math.inf
     if not math.isfinite(value) or value <= 0:
         raise IsolatedFailure(Status.WRONG_VALUES, f"the evaluator's {name} is {value:g}, not above 0", feedback)
     return value

@@ -114,9 +114,11 @@ def _answer_in(fd: int, output: str) -> Any:
     if size > _ANSWER_BYTES:
         raise CandidateFailure(Status.OUTPUT_LIMIT, f"answered with more than {_ANSWER_BYTES >> 20} MiB", log=output)
     try:
-        return json.loads(os.pread(fd, size, 0))
+        answer = json.loads(os.pread(fd, size, 0))
+        json.dumps(answer, ensure_ascii=False).encode()  # Half a surrogate pair could not be written down.
     except ValueError as error:
         raise CandidateFailure(Status.RUNTIME_ERROR, f"its answer is not JSON: {error}", log=output) from error
+    return answer
 
 
 def _answer(isolator: Isolator, request: dict[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evaluators.errors import TaskError
-from evaluators.evaluation import Environment
+from evaluators.evaluation import Effort, Environment
 from evaluators.resolve import resolve_task
 from evaluators.solution import Solution
 from evaluators.task import Task, contract_solution
@@ -98,6 +99,33 @@ async def test_a_path_and_metrics(tmp_path: Path, judge: UserVerdicts) -> None:
         failed = await judge.evaluate(task, program(task, text), "check")
         assert (failed.status.value, failed.objective) == (status, None), text
         assert message in failed.message, text
+
+
+FORGED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a second figure": ({"metrics": {"combined_score": 2}, "searched": {"combined_score": 2}}, "passed", ""),
+    "such figures that are none": ({"metrics": {"combined_score": 2}, "searched": [1]}, "passed", ""),
+    "a status of ours": (
+        {"failed": {"status": "integrity", "message": "", "log": ""}}, "runtime_error", "no usable answer",
+    ),
+    "no status": ({"failed": {"status": "lost", "message": "", "log": ""}}, "runtime_error", "no usable answer"),
+    "half a failure": ({"failed": {}}, "runtime_error", "no usable answer"),
+    "a number without end": ({"metrics": {"combined_score": 10**400}}, "wrong_values", "is inf"),
+    "half a character": ({"metrics": {"combined_score": 2}, "feedback": "\ud800"}, "runtime_error", "is not JSON"),
+}  # fmt: skip
+
+
+async def test_whatever_a_program_answers_in_its_evaluators_place_is_a_verdict_on_it(
+    tmp_path: Path, judge: UserVerdicts
+) -> None:
+    task = made(tmp_path, BY_PATH)
+    for what, (answer, status, message) in FORGED.items():
+        forging = f"import json\njson.JSONEncoder.encode = lambda *_: {json.dumps(answer)!r}\n"
+        efforts: tuple[Effort, ...] = ("search", "certify")
+        for effort in efforts:
+            verdict = await judge.evaluate(task, program(task, PROGRAM + forging), effort)
+            assert (verdict.status.value, verdict.provisional) == (status, None), what
+            assert message in verdict.message, what
+            assert json.loads(verdict.model_dump_json())["status"] == status
 
 
 async def test_a_text_and_a_pair(tmp_path: Path, judge: UserVerdicts) -> None:
