@@ -1,7 +1,7 @@
 """What one evaluation of a seed program of the GPU tasks says and costs on this machine's GPU. Run: `--help`.
 
-Appends one JSON line per task, effort and language to a file and skips what is in it already: status, ratio to the
-baseline, times, GPU seconds (the device held, its context's start excluded), and the wall time. GPU MODE's official
+Appends one JSON line per task, effort and language to a file and skips what is in it without an error: status, ratio to
+the baseline, times, GPU seconds (the device held, its context's start excluded), and the wall time. GPU MODE's official
 protocols judge the seed of `trimul`; a KernelBench problem's model is compared with itself under torch.compile. With
 `--wrong` it is a program that computes nothing, which every protocol must refuse.
 """
@@ -73,6 +73,7 @@ def told(result: Evaluation, started: float) -> dict[str, Any]:
         "message": result.message,
         "log": result.log[-1500:],
         "objective": None if objective is None else [objective.value, objective.low, objective.high],
+        "searched": None if result.searched is None else result.searched.value,
         "workloads": {
             item.workload: [round(item.measurement.baseline_ms, 5), round(item.measurement.candidate_ms, 5)]
             for item in result.workloads
@@ -101,7 +102,8 @@ def compared(result: Comparison, started: float) -> dict[str, Any]:
 async def run(options: argparse.Namespace) -> None:
     """Evaluate what has no line yet."""
     lines = options.out.read_text().splitlines() if options.out.exists() else []
-    seen = {(row["task"], row["language"], row["effort"], row["wrong"]) for row in map(json.loads, lines)}
+    rows = [row for row in map(json.loads, lines) if row["status"] != "error"]
+    seen = {(row["task"], row["language"], row["effort"], row["wrong"]) for row in rows}
     until = time.monotonic() + options.seconds
     evaluator = ByVerdict(LocalEvaluator())
     try:
