@@ -41,13 +41,25 @@ TIE_MARGINS: Mapping[str, float] = {
 program."""
 
 
+BROUGHT: Mapping[str, tuple[str, str]] = {
+    "user": (USER_VERDICT, USER_VERDICT),
+    "gpumode": (GPUMODE_BENCHMARK, GPUMODE_LEADERBOARD),
+    "fib": (FIB, FIB),
+}
+"""Field `verdict` of a task that ksearch does not judge by itself -> protocols of a search and of a certification."""
+
+
+def is_brought(verdict: str, protocol: str) -> bool:
+    """Return whether this protocol is that of the task's own judge or format: an evaluator may have another one."""
+    return protocol in BROUGHT.get(verdict, ())
+
+
 def protocol_of(device: str, verdict: str, effort: str) -> str:
     """Return the protocol of a task's figures, by its fields `device` and `verdict` and the effort of an evaluation."""
     if verdict == "harness":
         return PROTOCOLS[device]
-    if verdict == "gpumode":
-        return GPUMODE_LEADERBOARD if effort == "certify" else GPUMODE_BENCHMARK
-    return FIB if verdict == "fib" else USER_VERDICT
+    searched, certified = BROUGHT[verdict]
+    return certified if effort == "certify" else searched
 
 
 def tie_margin(device: str, verdict: str) -> float:

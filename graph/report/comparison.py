@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluators.evaluation import Comparison, Evaluation, WorkloadResult
 from evaluators.objective import Value
+from evaluators.protocols import is_brought
 from evaluators.task import Task
 from graph.report.figures import BY_WHOM, one_line, quantity, ratio_to_baseline, shown
 from graph.report.ratios import ratios, ratios_text
@@ -82,7 +83,7 @@ def _workload(result: WorkloadResult) -> dict[str, Any]:
 
 def comparison_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for people; `facts` as `comparison` returns them."""
-    if facts["verdict"] != "harness":
+    if is_brought(facts["verdict"], facts["protocol"]):
         yield f"{BY_WHOM[facts['verdict']]} ({facts['protocol']})"
     for program in facts["programs"]:
         yield from _program_lines(program)

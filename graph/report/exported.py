@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from evaluators.evaluation import Evaluation
-from evaluators.protocols import protocol_of
+from evaluators.protocols import is_brought, protocol_of
 from evaluators.solution import Solution
 from evaluators.task import Task
 from graph.report.figures import BY_WHOM, one_line, quantity, shown
@@ -41,7 +41,7 @@ def _lines(run: Run, solution: Solution) -> Iterator[str]:
 
 def _measured(task: Task, evaluation: Evaluation) -> Iterator[str]:
     yield f"- protocol: {evaluation.protocol}, tier {evaluation.tier}"
-    if task.verdict != "harness":
+    if is_brought(task.verdict, evaluation.protocol):
         yield f"- {BY_WHOM[task.verdict]}"
     if evaluation.provisional is not None:
         searched = protocol_of(task.device, task.verdict, "search")

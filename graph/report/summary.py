@@ -9,6 +9,7 @@ from checkpoints.history import Snapshot
 from checkpoints.ledger import Entry
 from checkpoints.lineage import Lineage
 from evaluators.evaluation import Evaluation
+from evaluators.protocols import is_brought
 from evaluators.solution import Language
 from evaluators.task import Task
 from graph.config import SearchConfig
@@ -214,7 +215,7 @@ def best_text(run: Run) -> str:
     parts = [] if ratio is None else [against_baseline(ratio)]
     if run.unit != "x":
         parts.append(shown(run.incumbent["objective"], run.unit))
-    if run.task.verdict != "harness":
+    if is_brought(run.task.verdict, run.best.protocol):
         parts.append(WHOSE[run.task.verdict])
     else:
         parts.append("certified" if run.best.tier == "certified" else "not certified")
