@@ -24,7 +24,7 @@ NOTE = (
     " not to be compared with ksearch's own figures"
 )
 TRIALS, REPEATS = 3, 50
-"""As the driver has them: trials on inputs of their own, calls of each that count."""
+"""Trials on inputs of their own, calls of each that count."""
 
 
 class _Passed(Record):

@@ -11,7 +11,7 @@ from evaluators.adapters.flashinfer.importing import folder_of
 from evaluators.adapters.flashinfer.protocol import CALLED
 from evaluators.errors import TaskError
 from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair
-from evaluators.fib_figures import TRIALS, Found, ratio, record, reject_task
+from evaluators.fib_figures import REPEATS, TRIALS, Found, ratio, record, reject_task
 from evaluators.isolation import Answer, IsolatedFailure, Isolations
 from evaluators.protocols import FIB
 from evaluators.solution import Solution
@@ -182,6 +182,7 @@ def _question(
         "seeds": list(seeds),
         "device": task.device,
         "timed": timed,
+        "repeats": REPEATS,
     }
 
 

@@ -10,11 +10,13 @@ from evaluators.adapters.flashinfer.exporting import export_solution, export_tra
 from evaluators.by_verdict import ByVerdict
 from evaluators.errors import TaskError
 from evaluators.evaluation import Effort, Evaluation
+from evaluators.fib_figures import REPEATS
 from evaluators.local import LocalEvaluator
 from evaluators.resolve import resolve_task
 from evaluators.solution import Binding, Solution
 from evaluators.task import Task
 from evaluators.worker.status import Status
+from graph.cli.machine import lacks_gpu
 from tests.cli.conftest import call
 from tests.evaluators import flashinfer_folder as folders
 from tests.evaluators.flashinfer_cases import GQA, MOE
@@ -28,6 +30,9 @@ def into(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale, output, lse):
     output.copy_(made[0])
     lse.copy_(made[1])
 """
+)
+CALLED_RUN = (
+    PROGRAM.replace("def run(", "def plain(").replace("def into(", "def run(").replace("made = run(", "made = plain(")
 )
 
 
@@ -231,7 +236,7 @@ def test_the_calls_of_a_trial_are_those_of_the_format_and_fewer_for_a_slow_basel
             calls += 1
             return took_ms if calls > driver.FIRST + driver.WARM_UP else 2 * took_ms
 
-        latency, few = driver.latency_ms(lambda: None, clock, slow_s)
+        latency, few = driver.latency_ms(lambda: None, clock, REPEATS, slow_s)
         return calls, latency, few
 
     assert counted(1.0, None) == (66, 1.0, False)
@@ -242,11 +247,7 @@ def test_the_calls_of_a_trial_are_those_of_the_format_and_fewer_for_a_slow_basel
 
 
 def test_the_command_line_says_whose_protocol_it_is(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        PROGRAM.replace("def run(", "def plain(")
-        .replace("def into(", "def run(")
-        .replace("made = run(", "made = plain(")
-    )
+    (tmp_path / "mine.py").write_text(CALLED_RUN)
     reference = f"flashinfer:{root}#{NAME}?device=cpu&protocol=fib"
     done = call(tmp_path, "evaluate", reference, "mine.py", "--language", "python")
     assert done.code == 0, done.err
@@ -254,3 +255,14 @@ def test_the_command_line_says_whose_protocol_it_is(root: Path, tmp_path: Path) 
     assert "(fib-1)" in done.out
     shown = call(tmp_path, "tasks", "show", reference)
     assert "FlashInfer-Bench's protocol" in shown.out
+
+
+@pytest.mark.skipif(not lacks_gpu("cuda"), reason="there is a GPU, so programs are timed")
+def test_without_a_gpu_it_is_not_their_protocol_and_the_command_line_does_not_say_so(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(CALLED_RUN)
+    done = call(tmp_path, "evaluate", f"flashinfer:{root}#{NAME}?protocol=fib", "mine.py", "--language", "python")
+    assert "not_timed" in done.out, done.out + done.err
+    assert "this machine has no GPU" in done.out
+    assert "FlashInfer-Bench" not in done.out

@@ -25,7 +25,7 @@ from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.source import load_source
 from evaluators.worker.status import Status
 
-FIRST, WARM_UP, REPEATS = 6, 10, 50
+FIRST, WARM_UP = 6, 10
 SLOW_S = 5.0
 """A baseline that would take longer than this a trial, seconds, is timed with fewer calls: FEW_WARM_UP and FEW."""
 FEW_WARM_UP, FEW = 1, 5
@@ -50,7 +50,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
 
     `request`: `folder` with tolerance.py; `reference` (source); `case` (`axes`, `params`); `inputs` (names); `outputs`
     (name, dtype and shape of each); `rule` (of tolerance.py); `program` (`files`, `main`, `entry_point`, `binding`);
-    `seeds` (one a trial); `device`; `timed`.
+    `seeds` (one a trial); `device`; `timed`; `repeats` (calls of a trial that count).
 
     With `program` None only the task's own code runs: the answer is no program's word then.
 
@@ -76,6 +76,7 @@ class _Judged:
         self.request, self.rule, self.compare = request, rule, compare
         self.outputs: list[dict[str, Any]] = request["outputs"]
         self.device: str = request["device"]
+        self.repeats: int = request["repeats"]
 
     def answer(self) -> dict[str, Any]:
         """Return the driver's answer. Raises TaskProblem, CandidateFailure."""
@@ -125,7 +126,7 @@ class _Judged:
                 call = partial(names.get("baseline", names["reference"]), **given)
             if {"baseline", "planned_baseline"} & set(names):
                 self.check_baseline(call, trial)
-            return latency_ms(call, clock, SLOW_S)
+            return latency_ms(call, clock, self.repeats, SLOW_S)
 
     def check_baseline(self, call: Call, trial: Trial) -> None:
         """Raise TaskProblem unless the baseline is as right as programs must be."""
@@ -206,7 +207,7 @@ class _Judged:
         """Return what the program takes on a trial's inputs, milliseconds. Raises CandidateFailure."""
         call, _ = self.call(function, trial)
         with torch.no_grad():
-            took: float = _caught(lambda: latency_ms(call, clock, None)[0])
+            took: float = _caught(lambda: latency_ms(call, clock, self.repeats, None)[0])
         return took
 
     def named(self, answer: Any) -> dict[str, Any]:
@@ -221,18 +222,18 @@ class _Judged:
         return value.to(self.device) if isinstance(value, torch.Tensor) else value
 
 
-def latency_ms(call: Call, clock: Clock, slow_s: float | None) -> tuple[float, bool]:
+def latency_ms(call: Call, clock: Clock, repeats: int, slow_s: float | None) -> tuple[float, bool]:
     """Return the median time of a call, milliseconds, and whether fewer calls were made because it is slow.
 
     The first call tells nothing of that: it may compile.
     """
     clock(call)
     second_s = clock(call) / 1e3
-    few = slow_s is not None and second_s * (FIRST + WARM_UP + REPEATS) > slow_s
-    warm_up, repeats = (FEW_WARM_UP, FEW) if few else (FIRST - 2 + WARM_UP, REPEATS)
+    few = slow_s is not None and second_s * (FIRST + WARM_UP + repeats) > slow_s
+    warm_up, counted = (FEW_WARM_UP, FEW) if few else (FIRST - 2 + WARM_UP, repeats)
     for _ in range(warm_up):
         clock(call)
-    return statistics.median(clock(call) for _ in range(repeats)), few
+    return statistics.median(clock(call) for _ in range(counted)), few
 
 
 def make_clock(device: str) -> Clock:
