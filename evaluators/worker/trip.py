@@ -12,7 +12,7 @@ from evaluators.worker.failure import HarnessFault, TaskFault
 from evaluators.worker.fingerprint import fingerprint
 from evaluators.worker.job import Job, encode
 from evaluators.worker.results import Outcome, write_result
-from evaluators.worker.winners import accepted, challengers
+from evaluators.worker.winners import Turns, challengers
 
 Tell = Callable[[str], None]
 
@@ -51,19 +51,24 @@ class Trip:
         self._crew.ask_all([self._ask(request) for request in wanted], answered)
 
     def _certify(self, moved: bool) -> None:
-        """Certify the best that beats the incumbent; when it fails, the next one."""
+        """Certify what beats the incumbent, best first, as the search itself does: until one is accepted for good."""
         rival = None if self._job.incumbent is None else self._job.incumbent.solution
         standing = self._standing(moved)
         if rival is not None and standing is None:
             return  # What the incumbent is worth here is not known: the search asks again.
         drawn = [request for request in self._job.requests if request.role == "evaluator"]
         measured = [(request, self._objective(request)) for request in drawn]
+        turns = Turns(self._job.task.goal, self._job.margin, rival, standing)
         for request in challengers(measured, standing, self._job.task.goal, self._job.margin):
-            certification = dataclasses.replace(request, role="certification", effort="certify", rival=rival)
+            value, doubted = self._objective(request), self._is_doubted(request)
+            if value is None or not turns.has(value, doubted=doubted):
+                continue
+            certification = dataclasses.replace(request, role="certification", effort="certify", rival=turns.rival)
             self._judge([certification])
             outcome = self._outcomes[certification]
-            if outcome.answer is None or accepted(outcome.answer, rival is not None, self._job.margin):
+            if outcome.answer is None:
                 return
+            turns.certified(request.solution, outcome.answer, doubted=doubted)
 
     def _standing(self, moved: bool) -> float | None:
         """Return the incumbent's objective in this environment, None when there is none."""
@@ -83,6 +88,15 @@ class Trip:
             return None
         figure = outcome.answer["verdict"]["programs"][0]["objective"]
         return None if figure is None else float(figure["value"])
+
+    def _is_doubted(self, request: Request) -> bool:
+        """Return whether a figure is not believed before it is certified."""
+        outcome = self._outcomes.get(request)
+        return (
+            outcome is not None
+            and outcome.answer is not None
+            and outcome.answer["verdict"]["programs"][0]["doubt"] != ""
+        )
 
     def _ask(self, request: Request) -> dict[str, Any]:
         return {"op": "run", "job": job_of(self._job, request)}

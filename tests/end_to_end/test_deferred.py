@@ -17,7 +17,7 @@ import pytest
 from checkpoints.history import read_record
 from evaluators.bundling import bundled_job, pack
 from evaluators.worker.bundle import Request, read_bundle
-from evaluators.worker.results import Result, read_result
+from evaluators.worker.results import Outcome, Result, read_result, write_result
 from tests.bare import link_packages
 from tests.cli.conftest import Done, call
 from tests.evaluators import tiny
@@ -221,6 +221,29 @@ def job_of(programs: Sequence[Any], effort: str) -> Any:
     solutions = {program.digest: program for program in programs}
     requests = [Request("evaluator", 1, at, 1, 0, effort, digest, None) for at, digest in enumerate(solutions, 1)]
     return bundled_job(tiny.softmax(), solutions, requests, None, "", 0.03, 4 << 30)
+
+
+def test_a_figure_in_doubt_ends_no_trip(host: Host) -> None:
+    """It is certified; so is what still beats it then, against it."""
+    slow = tiny.cpp(tiny.SOFTMAX_CPP.replace("top = a[0],", "top = a[0] + 0 * expf(a[1]),"))
+    job = job_of([tiny.GOOD_CPP, slow], "search")
+    packed = pack("uuid", "run-1", job)
+    file, result = host.folder / "bundle.zip", host.folder / "bundle.result.json"
+    file.write_bytes(packed.content)
+    assert host.run(file.name).code == 0
+    known = {outcome.request: outcome.answer for outcome in results(result).outcomes}
+    requests = job.requests
+    for request, figure, doubt in zip(requests, (1000.0, 500.0), ("too fast", ""), strict=True):
+        answer = known[request]
+        assert answer is not None
+        answer["verdict"]["programs"][0].update(objective={"value": figure, "low": figure, "high": figure}, doubt=doubt)
+    write_result(result, packed.digest, [Outcome(request, known[request]) for request in requests], 1.0)
+    assert host.run(file.name).code == 0
+    certified = [outcome.request for outcome in results(result).outcomes if outcome.request.role == "certification"]
+    assert [(request.solution, request.rival) for request in certified] == [
+        (tiny.GOOD_CPP.digest, None),
+        (slow.digest, tiny.GOOD_CPP.digest),
+    ]
 
 
 PEEPING = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evaluators.objective import Goal
 from evaluators.worker.bundle import Request
 from evaluators.worker.status import Status
-from evaluators.worker.winners import accepted, challengers
+from evaluators.worker.winners import Turns, accepted, challengers
 from graph.cycles import Result
 from graph.state import Incumbent
 from nodes.certifying import challengers as as_the_search_does
@@ -66,3 +66,20 @@ def answer(status: str, low: float | None) -> dict[str, Any]:
 )
 def test_a_certification_must_clear_the_rival(status: str, low: float | None, with_rival: bool, expected: bool) -> None:
     assert accepted(answer(status, low), with_rival, 0.03) is expected
+
+
+def test_one_whose_figure_was_in_doubt_ends_nothing() -> None:
+    """The figures of tests/end_to_end/test_algorithm.py, where the search itself certifies."""
+    turns = Turns("max", 0.03, "seed", 1.0)
+    drawn = [("nine", 9.0, True, 1.2), ("eight", 8.0, True, 0.9), ("two", 2.0, False, 2.0), ("more", 1.1, True, 1.0)]
+    asked = []
+    for name, value, doubted, figure in drawn:
+        if turns.has(value, doubted=doubted):
+            asked.append((name, turns.rival))
+            assert turns.value is not None
+            found = answer("passed", figure / turns.value)
+            found["verdict"]["programs"][0]["objective"]["value"] = figure
+            turns.certified(name, found, doubted=doubted)
+    assert asked == [("nine", "seed"), ("eight", "nine"), ("two", "nine")]
+    assert (turns.rival, turns.value, turns.settled) == ("two", 2.0, True)
+    assert [turns.has(9.0, doubted=doubted) for doubted in (True, False)] == [True, False]
