@@ -1,6 +1,7 @@
 """Logs that grow with the search while the state does not: blocks of entries, and a head that lists them, are blobs."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, TypedDict
 
 from checkpoints.blobs import BlobStore
@@ -53,15 +54,13 @@ def read(blobs: BlobStore, log: Log) -> Iterator[dict[str, Any]]:
 
 def newest(blobs: BlobStore, log: Log, count: int) -> list[dict[str, Any]]:
     """Return the last `count` entries, oldest first; reads no more blocks than it must."""
-    blocks: list[list[dict[str, Any]]] = []
-    missing = count
+    return [*islice(latest(blobs, log), max(count, 0))][::-1]
+
+
+def latest(blobs: BlobStore, log: Log) -> Iterator[dict[str, Any]]:
+    """Yield every entry, newest first; a block is read when it is needed. Raises StoreError as `read` does."""
     for block in _newest_first(blobs, log):
-        if missing <= 0:
-            break
-        blocks.append(blobs.get_json(block))
-        missing -= len(blocks[-1])
-    entries = [entry for block in reversed(blocks) for entry in block]
-    return entries[max(len(entries) - count, 0) :]
+        yield from reversed(blobs.get_json(block))
 
 
 def _newest_first(blobs: BlobStore, log: Log) -> Iterator[str]:

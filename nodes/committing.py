@@ -1,6 +1,8 @@
 """Committing edit batches: applied whole or recorded as rejected, never half."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from graph.edits import EditBatch, Verdict, apply_batch
 from graph.state import Log
@@ -28,21 +30,24 @@ async def commit(  # noqa: PLR0913, PLR0917 - a batch, where it goes, and who is
     note: str,
     tell: Tell,
     refused: tuple[str, ...] = (),
+    inserted: Mapping[str, str] = MappingProxyType({}),
 ) -> Committed:
     """Apply `batch` to `model`, or, when it is `refused` for some reasons, record just that.
 
-    A batch that changes nothing and says nothing is not logged.
+    A batch that changes nothing and says nothing is not logged. `inserted` is logged with a batch that is accepted: the
+    nodes that it inserts, by names that other requests may use for them (graph/promised.py).
     """
     if not batch.edits and batch.summary is None and not note:
         return Committed(model, log, True, ())
     verdict = Verdict(model=None, reasons=refused) if refused else apply_batch(model, batch)
+    accepted = verdict.accepted
     entry = {
         "number": log["count"] + 1,
         "round": round_,
         "origin": batch.origin,
         "batch": await services.save(batch.model_dump(mode="json")),
         "edits": len(batch.edits),
-        "accepted": verdict.accepted,
+        "accepted": accepted,
         "reasons": list(verdict.reasons)[:8],
         "note": note,
         "revision": model.revision if verdict.model is None else verdict.model.revision,
@@ -50,7 +55,7 @@ async def commit(  # noqa: PLR0913, PLR0917 - a batch, where it goes, and who is
     tell("edits", **entry)
     return Committed(
         model=model if verdict.model is None else verdict.model,
-        log=await services.extend(log, [entry]),
-        accepted=verdict.accepted,
+        log=await services.extend(log, [{**entry, "inserted": dict(inserted)} if inserted and accepted else entry]),
+        accepted=accepted,
         reasons=verdict.reasons,
     )

@@ -22,6 +22,7 @@ from nodes.coder import Coder
 from nodes.novelty import NoveltyIndex
 from nodes.paid import PaidCalls
 from nodes.planner import Planner
+from nodes.promised import find_inserted
 from nodes.purse import Purse
 from nodes.records import read_record
 from nodes.trees import TreeStore
@@ -140,6 +141,10 @@ class Services:
             return []
         entries = await asyncio.to_thread(newest, self.home.blobs, log, log["count"] - min(numbers) + 1)
         return [entry for entry in entries if entry["number"] in numbers]
+
+    async def inserted(self, log: Log, names: set[str]) -> dict[str, str]:
+        """Return the ids of nodes that people's requests have inserted, see `nodes.promised.find_inserted`."""
+        return await asyncio.to_thread(find_inserted, self.home.blobs, log, names) if names else {}
 
     async def repeated(self, thread: str, log: Log, key: str) -> dict[str, Any] | None:
         """Return the first attempt in `log` whose program has the novelty key, None when there is none."""

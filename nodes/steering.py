@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from graph.promised import Promises
+from graph.promised import Promises, inserted, names_until
 from graph.state import Log, SearchState
 from graph.world_model import WorldModel
 from nodes.committing import commit
@@ -22,11 +22,16 @@ class Steered:
 
 async def steer(services: Services, state: SearchState, model: WorldModel, thread: str, tell: Tell) -> Steered:
     """Return the plan with every edit that waits for it, made or recorded as rejected."""
-    log, last, promises = state["edits"], state["steered"], Promises()
-    for request in await services.home.steering.after(thread, last):
-        batch = promises.placed(await services.batch(request.data["batch"]), model.next_node)
-        committed = await commit(services, model, batch, log, state["round"], request.data.get("note", ""), tell)
+    log, last = state["edits"], state["steered"]
+    requests = await services.home.steering.after(thread, last)
+    recorded = [await services.batch(request.data["batch"]) for request in requests]
+    promises = Promises(await services.inserted(log, names_until(recorded, last)))
+    for request, named in zip(requests, recorded, strict=True):
+        batch = promises.placed(named, model.next_node)
+        nodes = inserted(batch, request.seq, model.next_node)
+        note = request.data.get("note", "")
+        committed = await commit(services, model, batch, log, state["round"], note, tell, inserted=nodes)
         if committed.accepted:
-            promises.keep(batch, request.seq, model.next_node)
+            promises.nodes |= nodes
         model, log, last = committed.model, committed.log, request.seq
     return Steered(model, log, last)

@@ -119,8 +119,10 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
         place = _Place(insert, under, update, reopen, to, program, settings)
         edits = [*_one(place, fields, reason), *_many(prune, pin, unpin, reason)]
         batch = _batch(edits, reason)
+    elif changes:
+        batch = None
     else:
-        batch = None if changes else _in_editor(home, run)
+        run, batch = _in_editor(home, run)
     if batch is not None and not batch.edits and batch.summary is None:
         batch = None
     return _ask(screen, home, run, batch, changes)
@@ -207,21 +209,25 @@ def _program(home: Place | str | None, run: "Run", file: Path) -> str:
 def _read(home: Place | str | None, file: Path, run: "Run") -> "EditBatch":
     """Return what a person has changed in a text, whatever the search has changed since it was written."""
     from graph.plan_text import base_of, needed, read_plan
-    from graph.report.loading import load_plan
+    from graph.report.loading import load_placed, load_plan
 
     text = read_text(file)
     base = base_of(text)
     model, promises = load_plan(home, run, base) if base else (run.model, run.promises)
     recorded = promises.named(read_plan(text, model), model.next_node)
-    return needed(run.promises.placed(recorded, run.model.next_node), run.model)
+    return needed(load_placed(home, run, recorded), run.model)
 
 
-def _in_editor(home: Place | str | None, run: "Run") -> "EditBatch":
-    """Let a person edit the plan; what cannot be used stays in a file, and the message says in which."""
+def _in_editor(home: Place | str | None, run: "Run") -> tuple["Run", "EditBatch"]:
+    """Let a person edit the plan, and return the run as it is afterwards with what is changed.
+
+    What cannot be used stays in a file, and the message says in which.
+    """
     import tempfile
 
     from evaluators.errors import UsageError
     from graph.plan_text import plan_text
+    from graph.report.loading import load_run
     from graph.steering import check_batch
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
@@ -233,13 +239,14 @@ def _in_editor(home: Place | str | None, run: "Run") -> "EditBatch":
     write_text(file, plan_text(run.model, run.name, run.plan_base))
     if subprocess.run([*shlex.split(editor), name], check=False).returncode:
         raise UsageError(f"{editor} failed and nothing is changed; the plan's text is {file}")
+    run = load_run(home, run.snapshot.thread.uuid)  # it may have gone on
     try:
         batch = _read(home, file, run)
         check_batch(run.model, batch)
     except UsageError as error:
         raise UsageError(f"{error}; your text is kept: correct {file} and run ksearch edit --from {file}") from error
     file.unlink()
-    return batch
+    return run, batch
 
 
 def _ask(

@@ -1,6 +1,6 @@
 """Reading runs from disk without LangGraph, for the commands that look at runs and the pages of the server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from checkpoints.blobs import BlobStore
@@ -18,11 +18,12 @@ from evaluators.task import Task
 from graph.config import SearchConfig
 from graph.edits import EditBatch
 from graph.migrating import migrated
-from graph.promised import Promises, foreseen
+from graph.promised import Promises, foreseen, names_until
 from graph.report.chronicle import Material
 from graph.report.summary import Run
 from graph.world_model import WorldModel
 from nodes.accounts import no_spend
+from nodes.promised import find_inserted
 from nodes.records import read_config
 from nodes.records import read_record as read_blob
 from nodes.trees import TreeStore
@@ -82,6 +83,15 @@ def load_plan(home: Place | str | None, run: Run, base: str) -> tuple[WorldModel
     return model, promises
 
 
+def load_placed(home: Place | str | None, run: Run, recorded: EditBatch) -> EditBatch:
+    """Return a batch, with names for nodes that wait or once waited, with their ids in the run's plan.
+
+    Raises StoreError.
+    """
+    before = _before(open_blobs(find_place(home)), run.snapshot.values, [recorded])
+    return Promises(run.promises.nodes | before).placed(recorded, run.model.next_node)
+
+
 def load_all(home: Place | str | None) -> list[tuple[Snapshot, SearchConfig, Lineage | None]]:
     """Return every run, the one worked on last first, with its configuration and where it branched off."""
     folder = find_place(home)
@@ -126,7 +136,15 @@ def _foreseen(
     """Return what `graph.promised.foreseen` does of the requests that a state has not looked at."""
     model = TreeStore(blobs).load(values["tree"]) if "tree" in values else WorldModel()
     waiting = [item for item in requests if item.seq > values.get("steered", 0)]
-    return foreseen(model, [(item.seq, read_blob(blobs, item.data["batch"], EditBatch)) for item in waiting])
+    batches = [read_blob(blobs, item.data["batch"], EditBatch) for item in waiting]
+    before = _before(blobs, values, batches)
+    return foreseen(model, [(item.seq, batch) for item, batch in zip(waiting, batches, strict=True)], before)
+
+
+def _before(blobs: BlobStore, values: Mapping[str, Any], recorded: Iterable[EditBatch]) -> dict[str, str]:
+    """Return the nodes that batches name and that a state's tree has already: id by name."""
+    names = names_until(recorded, values.get("steered", 0))
+    return find_inserted(blobs, values["edits"], names) if names else {}
 
 
 def _config(blobs: BlobStore, snapshot: Snapshot) -> SearchConfig:

@@ -1,6 +1,7 @@
 """`pause`, `edit` and `revert` in real processes."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -56,14 +57,24 @@ def test_edits_by_flags_are_made_shown_and_undone(ksearch: Call, tmp_path: Path)
     assert (done.code, done.err) == (2, f"error: edit {first} cannot be undone: n4 is closed: it has been worked on\n")
 
 
-def test_a_new_node_may_get_another_number(ksearch: Call, tmp_path: Path) -> None:
-    """The planner is at work on round 1's intent when the edits are asked for, and inserts one of its own first."""
+def halfway(ksearch: Call, tmp_path: Path) -> None:
+    """A run where the planner will insert a node of its own first, as it is at work on round 1's intent."""
     proposals = [{"edits": [insert("Unroll", 0.9)]}, {"edits": [insert("Fuse", 0.5)]}]
     (tmp_path / "script.json").write_text(json.dumps({"proposals": proposals, "cycles": [[1.5, 1.6], [1.7]]}))
     source = ("--planner", "script:script.json", "--coder", "script:script.json", "--evaluator", "scripted")
     options = ("--set", "stagnation=2", "--set", "sample_cap=2", "--evaluations", 3)
     assert ksearch("run", "scripted", *source, *options).code == 0
     assert ksearch("branch", "--at", 1, "--name", "half").code == 0
+
+
+def half(ksearch: Call) -> list[tuple[str, str, bool]]:
+    """Return what the planner and the person inserted."""
+    nodes = ksearch("tree", "half", "--json").json["nodes"]
+    return [(node["id"], node["intent"]["title"], node["pinned"]) for node in nodes if node["id"] in {"n2", "n3"}]
+
+
+def test_a_new_node_may_get_another_number(ksearch: Call, tmp_path: Path) -> None:
+    halfway(ksearch, tmp_path)
     assert ksearch("edit", "half", "--insert", "Mine").out.splitlines() == [
         "inserts n2 under the root, V 1.00, 'Mine'",
         "a new node may get another number when it is made; what you ask of it until then goes to it",
@@ -71,11 +82,40 @@ def test_a_new_node_may_get_another_number(ksearch: Call, tmp_path: Path) -> Non
     ]
     assert ksearch("edit", "half", "--pin", "n2").out.startswith("pins n2\n")
     assert ksearch("resume", "half").code == 0
-    nodes = ksearch("tree", "half", "--json").json["nodes"]
-    assert [(node["id"], node["intent"]["title"], node["pinned"]) for node in nodes if node["id"] in {"n2", "n3"}] == [
-        ("n2", "Fuse", False),
-        ("n3", "Mine", True),
-    ]
+    assert half(ksearch) == [("n2", "Fuse", False), ("n3", "Mine", True)]
+
+
+def test_what_was_edited_while_the_node_got_its_number_goes_to_it(ksearch: Call, tmp_path: Path) -> None:
+    halfway(ksearch, tmp_path)
+    assert ksearch("edit", "half", "--insert", "Mine", "--priority", 0.1).code == 0
+    assert ksearch("edit", "half", "--write", "plan.toml").code == 0
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import pathlib, subprocess, sys\n"
+        f"subprocess.run({command('resume', 'half')!r}, check=True, stdout=subprocess.DEVNULL)\n"
+        "file = pathlib.Path(sys.argv[1])\n"
+        "file.write_text(file.read_text().replace('\"Mine\"', '\"Ours\"'))\n"
+    )
+    done = call(tmp_path, "edit", "half", EDITOR=f"{sys.executable} {editor}")
+    assert done.out.splitlines() == ["updates n3, title Ours", "go on with: ksearch resume half"], done.err
+    plan = tmp_path / "plan.toml"
+    plan.write_text(plan.read_text().replace("priority = 0.1", "priority = 0.2"))
+    assert ksearch("edit", "half", "--from", "plan.toml").out.startswith("updates n3, priority 0.2\n")
+    assert ksearch("resume", "half", "--evaluations", 4).code == 0
+    assert half(ksearch) == [("n2", "Fuse", False), ("n3", "Ours", False)]
+
+
+def test_flags_that_name_a_node_which_gets_its_number_meanwhile(ksearch: Call, started: Start, tmp_path: Path) -> None:
+    halfway(ksearch, tmp_path)
+    assert ksearch("edit", "half", "--insert", "Mine", "--priority", 0.1).code == 0
+    os.mkfifo(tmp_path / "mine.cpp")
+    editing = started("edit", "half", "--pin", "n2", "--to", "n2", "--attach", "mine.cpp")
+    with (tmp_path / "mine.cpp").open("w") as program:  # opens when the plan has been read
+        assert ksearch("resume", "half").code == 0
+        program.write("int x;\n")
+    assert editing.wait(60) == 0
+    assert ksearch("resume", "half", "--evaluations", 4).code == 0
+    assert half(ksearch) == [("n2", "Fuse", False), ("n3", "Mine", True)]
 
 
 def test_a_text_does_not_take_back_what_the_search_has_done_since(ksearch: Call, tmp_path: Path) -> None:
@@ -88,11 +128,11 @@ def test_a_text_does_not_take_back_what_the_search_has_done_since(ksearch: Call,
     assert ksearch("resume", "--evaluations", 2).code == 0
     assert "n2*  closed" in ksearch("tree").out
     done = ksearch("edit", "--from", "plan.toml")
-    assert done.code == 2
-    assert "there is no node 'node 1 of request 1'" in done.err, "it waited then, and is there under a number by now"
-    plan.write_text(plan.read_text().replace('"Ours"', '"Mine"'))
-    done = ksearch("edit", "--from", "plan.toml")
-    assert done.out.splitlines() == ["updates n3, title Block it", "go on with: ksearch resume scripted-1"], done.err
+    assert done.out.splitlines() == [
+        "updates n3, title Block it",
+        "updates n4, title Ours",
+        "go on with: ksearch resume scripted-1",
+    ], done.err
     assert ksearch("edit", "--from", "plan.toml").out == "nothing is changed\n"
     plan.write_text(re.sub('base = "[^ ]*', 'base = "1f0', plan.read_text()))
     assert (
