@@ -106,7 +106,10 @@ class BlobBucket(BlobStore):
         def read(files: AbstractFileSystem) -> bytes | None:
             try:
                 return cast(bytes, files.cat_file(self._path(digest)))
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                said = error.__cause__  # by an FTP server: also that the connection was idle for too long
+                if isinstance(said, ftplib.Error) and not str(said).startswith("550"):
+                    raise
                 return None
 
         return self._do(read)

@@ -150,6 +150,15 @@ FTPHandler.dtp_handler.ac_in_buffer_size = 1000
 FTPHandler.dtp_handler.handle_read_event = read
 """
 UNNAMED = "FTPHandler.authorizer.user_table['anonymous']['perm'] = 'elradmwMT'"
+IDLE = """
+def retrieve(self, path, retrieve=FTPHandler.ftp_RETR, told=[]):
+    if told:
+        return retrieve(self, path)
+    told.append(True)
+    self.respond("421 Control connection timed out.")
+    self.close_when_done()
+FTPHandler.ftp_RETR = retrieve
+"""
 LOST = """
 def delete(self, path, delete=FTPHandler.ftp_DELE):
     if os.path.exists(path):
@@ -181,6 +190,13 @@ def test_a_blob_can_be_read_while_it_is_put_again(store: BlobBucket, server: Ser
 def test_blobs_are_put_where_nothing_may_be_renamed(store: BlobBucket, server: Server) -> None:
     assert [store.get_json(store.put_json("kept")) for _ in range(2)] == ["kept", "kept"]
     assert len([*server.folder.glob("blobs/??/*")]) == 1
+
+
+@pytest.mark.parametrize("server", [IDLE], ids=["idle connections are closed"], indirect=True)
+def test_a_blob_is_not_missing_when_a_connection_was_idle_for_too_long(store: BlobBucket) -> None:
+    digest = store.put_json("kept")
+    assert store.get_json(digest) == "kept"
+    assert store.glance("0" * 64) == b""
 
 
 @pytest.mark.parametrize("server", [LOST], ids=["replies get lost"], indirect=True)
