@@ -1,11 +1,14 @@
-"""Answers of drivers in whose process a program ran: its word only, so anything may stand in them. Pure."""
+"""What is made of the answers of drivers in whose process a program ran: its word, so anything may be in them. Pure."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+from evaluators.evaluation import Evaluation, Pair
 from evaluators.isolation import IsolatedFailure
-from evaluators.objective import Record
+from evaluators.objective import Record, Value
+from evaluators.worker.figures import figure
 from evaluators.worker.status import Status
 
 LONGEST = 4000
@@ -34,3 +37,19 @@ def failure_in(failed: Any) -> IsolatedFailure:
 def unusable(why: str) -> IsolatedFailure:
     """Return the failure of a program whose process answered something else than its driver does."""
     return IsolatedFailure(Status.RUNTIME_ERROR, "its process gave no usable answer", why[-LONGEST:])
+
+
+def value_of(estimates: Sequence[float]) -> Value:
+    """Return the value of some estimates, with its interval."""
+    found = figure(estimates)
+    return Value(value=found.value, low=found.low, high=found.high)
+
+
+def pairs_of(records: Sequence[Evaluation], ratio: Callable[[int, int], Value]) -> tuple[Pair, ...]:
+    """Return every pair of records with an objective, in order; `ratio` takes their places in `records`."""
+    timed = [number for number, record in enumerate(records) if record.objective is not None]
+    return tuple(
+        Pair(a=records[a].solution, b=records[b].solution, ratio=ratio(a, b))
+        for place, a in enumerate(timed)
+        for b in timed[place + 1 :]
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from evaluators.adapters.flashinfer.exporting import word_of
-from evaluators.answers import failure_in, unusable
+from evaluators.answers import failure_in, unusable, value_of
 from evaluators.errors import TaskError
 from evaluators.evaluation import TIER_OF, Effort, Environment, Evaluation, Measurement, WorkloadResult
 from evaluators.isolation import IsolatedFailure
@@ -16,7 +16,7 @@ from evaluators.objective import Record, Value
 from evaluators.protocols import FIB
 from evaluators.solution import Solution
 from evaluators.task import Task, Workload
-from evaluators.worker.figures import aggregate, figure
+from evaluators.worker.figures import aggregate
 from evaluators.worker.status import Status
 
 NOTE = (
@@ -99,7 +99,7 @@ def record(task: Task, solution: Solution, effort: Effort, found: Found, environ
 def ratio(task: Task, found: Found, other: Found) -> Value:
     """Return `other`'s time / `found`'s, aggregated over the workloads, over the runs."""
     runs = len(next(iter(found.times.values())))
-    return _value(
+    return value_of(
         [
             aggregate([other.times[name][run][1] / found.times[name][run][1] for name in found.times], _how(task))
             for run in range(runs)
@@ -117,7 +117,7 @@ def reject_task(task: Task, workload: Workload, answer: Any) -> None:
 def _objective(task: Task, found: Found) -> Value:
     """Return baseline / program, aggregated over the workloads, over the runs."""
     runs = zip(*found.times.values(), strict=True)
-    return _value([aggregate([baseline / took for baseline, took in run], _how(task)) for run in runs])
+    return value_of([aggregate([baseline / took for baseline, took in run], _how(task)) for run in runs])
 
 
 def _how(task: Task) -> str:
@@ -151,12 +151,7 @@ def _measurement(times: Sequence[tuple[float, float]]) -> Measurement:
     return Measurement(
         baseline_ms=statistics.median(baseline for baseline, _ in times),
         candidate_ms=statistics.median(took for _, took in times),
-        ratio=_value([baseline / took for baseline, took in times]),
+        ratio=value_of([baseline / took for baseline, took in times]),
         estimates=len(times),
         repeats=TRIALS * REPEATS,
     )
-
-
-def _value(estimates: Sequence[float]) -> Value:
-    found = figure(estimates)
-    return Value(value=found.value, low=found.low, high=found.high)

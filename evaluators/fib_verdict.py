@@ -1,24 +1,22 @@
 """FlashInfer-Bench's protocol: its rule and its way of timing, each program and workload in a confined process."""
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.flashinfer.importing import folder_of
 from evaluators.adapters.flashinfer.protocol import CALLED
+from evaluators.answers import pairs_of
+from evaluators.confined import RUNS, Confined, Question
 from evaluators.errors import TaskError
-from evaluators.evaluation import Comparison, Effort, Environment, Evaluation, Pair
+from evaluators.evaluation import Comparison, Effort, Environment, Evaluation
 from evaluators.fib_figures import REPEATS, TRIALS, Found, ratio, record, reject_task
-from evaluators.isolation import Answer, IsolatedFailure, Isolations
+from evaluators.isolation import Answer, IsolatedFailure
 from evaluators.protocols import FIB
 from evaluators.solution import Solution
 from evaluators.task import Task, Tensor, Workload
 
-RUNS: Mapping[Effort, int] = {"check": 1, "search": 1, "certify": 3}
-"""How often a program is judged on each workload."""
 _TOLERANCE = Path(__file__).parent / "worker" / "tolerance.py"
 
 
@@ -31,9 +29,8 @@ class FibVerdicts:
 
     def __init__(self, environment: Callable[[], Awaitable[Environment]]) -> None:
         """Nothing starts until the first program. `environment` tells what figures depend on."""
-        self._isolations = Isolations()
+        self._confined = Confined()
         self._environment = environment
-        self._busy = asyncio.Lock()
 
     async def evaluate(
         self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None
@@ -53,12 +50,7 @@ class FibVerdicts:
         verdicts = tuple(
             record(task, solution, effort, said, environment) for solution, said in zip(solutions, found, strict=True)
         )
-        passed = [number for number, verdict in enumerate(verdicts) if verdict.objective is not None]
-        pairs = tuple(
-            Pair(a=verdicts[a].solution, b=verdicts[b].solution, ratio=ratio(task, found[a], found[b]))
-            for place, a in enumerate(passed)
-            for b in passed[place + 1 :]
-        )
+        pairs = pairs_of(verdicts, lambda a, b: ratio(task, found[a], found[b]))
         return Comparison(task=task.digest, protocol=FIB, evaluations=verdicts, pairs=pairs, environment=environment)
 
     def protocol(self, task: Task) -> str:
@@ -71,13 +63,13 @@ class FibVerdicts:
 
     async def close(self) -> None:
         """End the processes. It can be used again."""
-        await asyncio.to_thread(self._isolations.close)
+        await self._confined.close()
 
     async def _judged(self, task: Task, programs: Sequence[Solution], effort: Effort, *, held_out: int) -> list[Found]:
         """Judge the programs on the search workloads, and the first `held_out` of them on the others."""
         _reject_unsupported(task, programs)
         found = [Found() for _ in programs]
-        async with self._busy:
+        async with self._confined.busy:
             for _ in range(RUNS[effort]):
                 for workload in _ordered(task.split("search"), effort):
                     await self._on(task, workload, programs, found, timed=workload.timed and effort != "check")
@@ -97,9 +89,6 @@ class FibVerdicts:
                 await self._ask(task, workload, program, seeds, said, timed=timed)
             except IsolatedFailure as failure:
                 said.fail(workload, failure)
-            except asyncio.CancelledError:
-                self._isolations.of(task.device).close()
-                raise
 
     async def _ask(
         self, task: Task, workload: Workload, program: Solution, seeds: Sequence[int], said: Found, *, timed: bool
@@ -109,24 +98,24 @@ class FibVerdicts:
         A process in which a program ran is not believed when it blames the task; and one that did not come to its end
         may have been stopped by the reference or the baseline. Both are settled by a process without a program.
         """
-        question = _question(task, workload, program, seeds, timed=timed)
+        request = _request(task, workload, program, seeds, timed=timed)
         try:
-            answer = await asyncio.to_thread(self._run, task, question, task.timeout_s, timed=timed)
+            answer = await self._run(task, request, task.timeout_s, timed=timed)
         except IsolatedFailure:
-            await self._ask_alone(task, workload, question, said, timed=timed)
+            await self._ask_alone(task, workload, request, said, timed=timed)
             raise
         said.wall_s += answer.wall_s
         if isinstance(answer.value, dict) and "task" in answer.value:
-            await self._ask_alone(task, workload, question, said, timed=timed)
+            await self._ask_alone(task, workload, request, said, timed=timed)
         said.add(workload, answer.value, timed=timed)
 
     async def _ask_alone(
-        self, task: Task, workload: Workload, question: Mapping[str, Any], said: Found, *, timed: bool
+        self, task: Task, workload: Workload, request: Mapping[str, Any], said: Found, *, timed: bool
     ) -> None:
         """Raise TaskError unless reference and baseline work on the same inputs, within half of a program's limit."""
         limit_s = task.timeout_s / 2
         try:
-            alone = await asyncio.to_thread(self._run, task, {**question, "program": None}, limit_s, timed=timed)
+            alone = await self._run(task, {**request, "program": None}, limit_s, timed=timed)
         except IsolatedFailure as failure:
             raise TaskError(
                 f"task {task.name} on {workload.name}: its reference and baseline fail without a program, within half "
@@ -135,16 +124,11 @@ class FibVerdicts:
         said.wall_s += alone.wall_s
         reject_task(task, workload, alone.value)
 
-    def _run(self, task: Task, question: Mapping[str, Any], timeout_s: float, *, timed: bool) -> Answer:
+    async def _run(self, task: Task, request: Mapping[str, Any], timeout_s: float, *, timed: bool) -> Answer:
         folder = folder_of(task)
-        return self._isolations.of(task.device).run(
-            driver_source("fib"),
-            question,
-            files={_TOLERANCE.name: _TOLERANCE.read_text()},
-            readable=() if folder is None else (folder,),
-            timeout_s=timeout_s,
-            lock="alone" if timed else "shared",
-        )
+        files = {_TOLERANCE.name: _TOLERANCE.read_text()}
+        question = Question("fib", request, files, () if folder is None else (folder,))
+        return await self._confined.ask(task.device, question, timeout_s, "alone" if timed else "shared")
 
 
 def _reject_unsupported(task: Task, programs: Sequence[Solution]) -> None:
@@ -163,9 +147,7 @@ def _ordered(workloads: Sequence[Workload], effort: Effort) -> list[Workload]:
     return ordered
 
 
-def _question(
-    task: Task, workload: Workload, program: Solution, seeds: Sequence[int], *, timed: bool
-) -> dict[str, Any]:
+def _request(task: Task, workload: Workload, program: Solution, seeds: Sequence[int], *, timed: bool) -> dict[str, Any]:
     sizes, rule = task.sizes(workload), task.tolerance
     return {
         "reference": task.reference,

@@ -1,6 +1,5 @@
 """The evaluator of tasks that bring their own: isolated and limited like any program, but its figures are its word."""
 
-import asyncio
 import json
 import math
 import secrets
@@ -9,24 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.gpumode.official import META
 from evaluators.adapters.own_evaluator import COMBINED, takes_text
 from evaluators.adapters.source_file import SourceFile
-from evaluators.answers import LONGEST, failure_in, unusable
-from evaluators.evaluation import TIER_OF, Comparison, Effort, Environment, Evaluation, Pair, WorkloadResult
-from evaluators.isolation import Answer, IsolatedFailure, Isolations
+from evaluators.answers import LONGEST, failure_in, pairs_of, unusable, value_of
+from evaluators.confined import RUNS, Confined, Question
+from evaluators.evaluation import TIER_OF, Comparison, Effort, Environment, Evaluation, WorkloadResult
+from evaluators.isolation import IsolatedFailure, Lock
 from evaluators.objective import Objective, Value, gain
 from evaluators.protocols import protocol_of
 from evaluators.solution import Solution
 from evaluators.task import Task
-from evaluators.worker.figures import figure
 from evaluators.worker.status import Status
 
 NOTE = "user's own verdict: the task's evaluator said so, nothing was checked or timed by ksearch"
 GPUMODE_NOTE = "GPU MODE's own verdict: the problem's eval.py checked and timed the program in the program's process"
-RUNS: dict[Effort, int] = {"check": 1, "search": 1, "certify": 3}
-"""How often the evaluator judges a program."""
 _EVALUATOR = "the_evaluator.py"
 _MODES: Mapping[Effort, str] = {"check": "test", "search": "benchmark", "certify": "leaderboard"}
 """Under GPU MODE's protocol: which of its modes stands for an effort."""
@@ -34,16 +30,7 @@ TESTS = "tests"
 """What its driver counts where nothing is timed."""
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What an isolated run is handed."""
-
-    driver: str
-    request: Mapping[str, Any]
-    files: Mapping[str, str]
-
-
-def _own(task: Task, program: Solution) -> _Question:
+def _own(task: Task, program: Solution) -> Question:
     function = task.workloads[0].name
     request = {
         "evaluator": _EVALUATOR,
@@ -52,17 +39,17 @@ def _own(task: Task, program: Solution) -> _Question:
         "files": dict(program.files),
         "main": program.main_file,
     }
-    return _Question(driver_source("user_evaluator"), request, {**task.files, _EVALUATOR: task.reference})
+    return Question("user_evaluator", request, {**task.files, _EVALUATOR: task.reference})
 
 
-def _official(task: Task, program: Solution, effort: Effort) -> _Question:
+def _official(task: Task, program: Solution, effort: Effort) -> Question:
     meta = json.loads(task.files[META])
     files = {name: text for name, text in task.files.items() if name != META}
     others = {name: text for name, text in program.files.items() if name != program.main_file}
     program_files = {**others, **files, meta["submission"]: program.files[program.main_file]}
     secret = secrets.randbelow(2**16) if effort == "certify" else None
     request = {**meta, "files": program_files, "mode": _MODES[effort], "secret": secret}
-    return _Question(driver_source("gpumode_official"), request, {})
+    return Question("gpumode_official", request, {})
 
 
 @dataclass
@@ -83,9 +70,8 @@ class UserVerdicts:
 
     def __init__(self, environment: Callable[[], Awaitable[Environment]]) -> None:
         """Nothing starts until the first program. `environment` tells what figures depend on."""
-        self._isolations = Isolations()
+        self._confined = Confined()
         self._environment = environment
-        self._busy = asyncio.Lock()
 
     async def evaluate(
         self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None
@@ -106,16 +92,7 @@ class UserVerdicts:
             self._record(task, solution, effort, said, environment)
             for solution, said in zip(solutions, found, strict=True)
         )
-        passed = [number for number, record in enumerate(records) if record.objective is not None]
-        pairs = tuple(
-            Pair(
-                a=records[a].solution,
-                b=records[b].solution,
-                ratio=_ratio(task.objective, found[a].figures, found[b].figures),
-            )
-            for place, a in enumerate(passed)
-            for b in passed[place + 1 :]
-        )
+        pairs = pairs_of(records, lambda a, b: _ratio(task.objective, found[a].figures, found[b].figures))
         return Comparison(
             task=task.digest,
             protocol=protocol_of(task.device, task.verdict, effort),
@@ -134,11 +111,11 @@ class UserVerdicts:
 
     async def close(self) -> None:
         """End the processes. It can be used again."""
-        await asyncio.to_thread(self._isolations.close)
+        await self._confined.close()
 
     async def _judged(self, task: Task, programs: Sequence[Solution], effort: Effort) -> list[_Verdicts]:
         found = [_Verdicts([]) for _ in programs]
-        async with self._busy:
+        async with self._confined.busy:
             for _ in range(RUNS[effort]):
                 for program, said in zip(programs, found, strict=True):
                     if said.status is Status.PASSED:
@@ -146,9 +123,11 @@ class UserVerdicts:
         return found
 
     async def _judge(self, task: Task, program: Solution, effort: Effort, said: _Verdicts) -> None:
-        """Add one judgement; a cancelled one ends its process."""
+        """Add one judgement."""
+        question = _official(task, program, effort) if task.verdict == "gpumode" else _own(task, program)
+        lock: Lock = "shared" if effort == "check" else "alone"
         try:
-            answer = await asyncio.to_thread(self._run, task, program, effort)
+            answer = await self._confined.ask(task.device, question, task.timeout_s, lock)
             said.wall_s += answer.wall_s
             value, feedback = _understood(task.objective, answer.value, effort)
             said.log = feedback or answer.output[-2000:]
@@ -157,25 +136,12 @@ class UserVerdicts:
                 said.searched.append(_searched(task.objective, answer.value, feedback))
         except IsolatedFailure as failure:
             said.status, said.message, said.log = failure.status, failure.message, failure.log
-        except asyncio.CancelledError:
-            self._isolations.of(task.device).close()
-            raise
-
-    def _run(self, task: Task, program: Solution, effort: Effort) -> Answer:
-        question = _official(task, program, effort) if task.verdict == "gpumode" else _own(task, program)
-        return self._isolations.of(task.device).run(
-            question.driver,
-            question.request,
-            files=question.files,
-            timeout_s=task.timeout_s,
-            lock="shared" if effort == "check" else "alone",
-        )
 
     def _record(
         self, task: Task, solution: Solution, effort: Effort, said: _Verdicts, environment: Environment
     ) -> Evaluation:
         passed = said.status is Status.PASSED
-        objective = _value(said.figures) if passed and effort != "check" else None
+        objective = value_of(said.figures) if passed and effort != "check" else None
         return Evaluation(
             status=said.status,
             tier=TIER_OF[effort] if passed else "built",
@@ -186,7 +152,7 @@ class UserVerdicts:
             message=said.message,
             log=said.log,
             objective=objective,
-            provisional=_value(said.searched) if passed and said.searched else None,
+            provisional=value_of(said.searched) if passed and said.searched else None,
             workloads=(WorkloadResult(workload=task.workloads[0].name, status=said.status, message=said.message),),
             environment=environment,
             notes=(GPUMODE_NOTE if task.verdict == "gpumode" else NOTE,),
@@ -234,9 +200,4 @@ def _figure_in(name: str, metrics: Mapping[str, Any], feedback: str) -> float:
 
 
 def _ratio(objective: Objective, figures: Sequence[float], others: Sequence[float]) -> Value:
-    return _value([gain(a, b, objective.goal) for a, b in zip(figures, others, strict=True)])
-
-
-def _value(estimates: Sequence[float]) -> Value:
-    found = figure(estimates)
-    return Value(value=found.value, low=found.low, high=found.high)
+    return value_of([gain(a, b, objective.goal) for a, b in zip(figures, others, strict=True)])

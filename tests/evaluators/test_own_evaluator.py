@@ -1,5 +1,6 @@
 """Users' own evaluators: what they may return, that they are confined, and that their word is marked as theirs."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -126,6 +127,16 @@ async def test_whatever_a_program_answers_in_its_evaluators_place_is_a_verdict_o
             assert (verdict.status.value, verdict.provisional) == (status, None), what
             assert message in verdict.message, what
             assert json.loads(verdict.model_dump_json())["status"] == status
+
+
+async def test_a_cancelled_verdict_ends_its_process(tmp_path: Path, judge: UserVerdicts) -> None:
+    task = made(tmp_path, BY_PATH.replace("TIMEOUT_S = 5", "TIMEOUT_S = 600"))
+    assert (await judge.evaluate(task, program(task, PROGRAM), "search")).passed
+    endless = program(task, "def search():\n    while True:\n        pass\n")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(judge.evaluate(task, endless, "search"), 1)
+    async with asyncio.timeout(60):  # Far below the limit of the endless one, which would be waited for.
+        assert (await judge.evaluate(task, program(task, PROGRAM), "search")).passed
 
 
 async def test_a_text_and_a_pair(tmp_path: Path, judge: UserVerdicts) -> None:
