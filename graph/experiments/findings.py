@@ -19,6 +19,8 @@ from graph.experiments.significance import (
     welch_ratio,
 )
 
+_PLACES = 12
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -175,10 +177,13 @@ def _distinct(rows: Sequence[tuple[Search, ...]]) -> list[tuple[Search, ...]]:
 
 
 def _difference(first: float | None, second: float | None, goal: Goal) -> float:
-    """Return by how much the first is better, on a scale of ratios; infinite when only one has found anything."""
+    """Return by how much the first is better, on a scale of ratios; infinite when only one has found anything.
+
+    To so many places that equal ratios, such as 2 / 4 and 3 / 6, are equal here and share a rank.
+    """
     if first is None or second is None:
         return 0.0 if first is second else math.copysign(math.inf, -1 if first is None else 1)
-    return math.log(gain(first, second, goal))
+    return round(math.log(_gain(first, goal)) - math.log(_gain(second, goal)), _PLACES)
 
 
 def _gain(value: float, goal: Goal) -> float:

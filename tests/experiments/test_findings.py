@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evaluators.objective import Goal, Objective
@@ -152,6 +152,8 @@ VALUES = st.lists(st.floats(0.1, 10) | st.none(), min_size=2, max_size=7)
 
 
 @given(VALUES, VALUES, st.sampled_from(["max", "min"]))
+@example([1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 2.0], "max")
+@example([2.0, 3.0, 1.0], [4.0, 6.0, 2.0], "min")
 def test_swapping_cells_turns_the_ratio_over_and_nothing_else(
     first: list[float | None], second: list[float | None], goal: Goal
 ) -> None:
