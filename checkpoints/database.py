@@ -92,7 +92,7 @@ def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUS
             for pragma in pragmas(power_safe, busy_timeout_s):
                 connection.execute(pragma)
             prepare(connection, path, busy_timeout_s)
-        except BaseException:
+        except BaseException:  # an interrupt, too: raised again once the connection is closed
             connection.close()
             raise
     return connection
@@ -115,7 +115,7 @@ def connect_reader(path: Path) -> SqliteConnection:
             connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
             if 0 < check(connection, path) < VERSION:
                 connect(path).close()  # brings it up to date, which an earlier version's reader does not need
-        except BaseException:
+        except BaseException:  # an interrupt, too: raised again once the connection is closed
             connection.close()
             raise
     return connection
@@ -135,7 +135,7 @@ def open_connection(home: Place, *, power_safe: bool = False, busy_timeout_s: fl
         connection = postgres.connect(home, patience_s=busy_timeout_s)
         try:
             settle_blobs(connection)
-        except BaseException:
+        except BaseException:  # an interrupt, too: raised again once the connection is closed
             connection.close()
             raise
         return connection
@@ -163,7 +163,7 @@ def transaction(home: Place) -> Iterator[Connection]:
         try:
             yield connection
             connection.commit()
-        except BaseException:
+        except BaseException:  # an interrupt, too: raised again once nothing is half written
             connection.rollback()
             raise
 
@@ -198,7 +198,7 @@ class Database:
             try:
                 result = work(self._connection)
                 self._connection.commit()
-            except BaseException:
+            except BaseException:  # an interrupt, too: raised again once nothing is half written
                 self._connection.rollback()
                 raise
         return result

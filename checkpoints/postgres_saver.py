@@ -225,7 +225,7 @@ async def _connect(home: ServerHome, patience_s: float) -> AsyncConnection[Any]:
     try:
         for statement in settings(home, patience_s):
             await connection.execute(statement)
-    except BaseException:
+    except BaseException:  # a cancellation, too: raised again once the connection is closed
         await connection.close()
         raise
     return connection

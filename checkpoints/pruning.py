@@ -71,7 +71,7 @@ def prune(folder: Place, choose: Callable[[Connection], Iterable[Thread]], grace
             dropped = sum(_prune_thread(connection, thread.uuid) for thread in choose(connection))
             busy = any(thread.status == "running" for thread in read_threads(connection))
             connection.commit()
-        except BaseException:
+        except BaseException:  # an interrupt, too: raised again once nothing is half dropped
             connection.rollback()
             raise
         swept = [] if busy else _sweep_alone(connection, blobs, time.time() - grace_s)

@@ -11,7 +11,7 @@ from evaluators.worker.build import Built, give_away
 from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
-from evaluators.worker.sandbox import Plan
+from evaluators.worker.sandbox import GPU_WORK_BYTES, Plan
 
 AHEAD_S = 60.0
 _MEMORY_BYTES, _FILE_BYTES, _OUTPUT_BYTES, _PROCESSES = 8 << 30, 512 << 20, 64 << 10, 64
@@ -37,7 +37,7 @@ def compile_ahead(
         cpu_s=int(AHEAD_S),
         file_bytes=_FILE_BYTES,
         processes=_PROCESSES,
-        work_bytes=1 << 30,
+        work_bytes=GPU_WORK_BYTES,
         writable=(built.cache,),
     )
     arguments = [_arguments(task, case, dps=built.binding == "dps") for case in cases]

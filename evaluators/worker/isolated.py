@@ -22,15 +22,13 @@ from evaluators.worker.build import give_away
 from evaluators.worker.build_cuda import cache_variables, extension_variables, toolkit_or_none
 from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge, import_folders
-from evaluators.worker.sandbox import Plan
+from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
 from evaluators.worker.status import Status
 from evaluators.worker.timing_lock import held
 
 _FILE_BYTES = 256 << 20
 _OUTPUT_BYTES = 64 << 10
 _ANSWER_BYTES = 8 << 20
-_GPU_WORK_BYTES = 1 << 30
-"""What compilers for a GPU leave behind."""
 _PROCESSES = 256
 
 
@@ -87,7 +85,7 @@ class Isolator:
             processes=_PROCESSES,
             shared_memory=True,
             gpu=bool(self._gpu),
-            work_bytes=_GPU_WORK_BYTES if self._gpu else Plan.work_bytes,
+            work_bytes=GPU_WORK_BYTES if self._gpu else WORK_BYTES,
         )
         variables = cache_variables(f"{work}/cache") | extension_variables(toolkit_or_none()) if self._gpu else {}
         body = {"driver": request["driver"], "request": {**request["request"], "folder": str(files)}}

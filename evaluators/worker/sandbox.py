@@ -17,6 +17,8 @@ NOBODY = 65534
 SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys/devices/system/cpu", "/nix/store")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"
+WORK_BYTES, GPU_WORK_BYTES = 64 << 20, 1 << 30
+"""Room for what a process writes, and for what compilers for a GPU leave behind besides."""
 GPU_WRITABLE = (
     *("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps"),
     *(f"/dev/nvidia{number}" for number in range(16)),
@@ -59,7 +61,7 @@ class Plan:
     """Whether it gets a /dev/shm, a private one where possible: locks between processes of its own are made there."""
     gpu: bool = False
     """Whether it may open GPU devices."""
-    work_bytes: int = 64 << 20
+    work_bytes: int = WORK_BYTES
     """Size of `work` when it is a tmpfs."""
     writable: tuple[str, ...] = ()
     """Further folders that it may write to, whose content is kept: a compiler's cache."""

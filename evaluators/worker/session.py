@@ -15,14 +15,13 @@ from evaluators.worker.child import Child
 from evaluators.worker.failure import CandidateFailure, HarnessFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
-from evaluators.worker.sandbox import Plan
+from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
 from evaluators.worker.slots import Slots
 from evaluators.worker.status import Status
 
 _FILE_BYTES = 64 << 20
 _PROCESSES = 64
 _OUTPUT_BYTES = 64 << 10
-_WORK_BYTES, _GPU_WORK_BYTES = 64 << 20, 1 << 30
 _AWAKE_S = 0.1
 """For how long the answer of a GPU's window is waited for without sleeping."""
 T = TypeVar("T")
@@ -92,7 +91,7 @@ class Session:
             processes=_PROCESSES,
             processor=processor,
             gpu=task.device == "cuda",
-            work_bytes=_GPU_WORK_BYTES if task.device == "cuda" else _WORK_BYTES,
+            work_bytes=GPU_WORK_BYTES if task.device == "cuda" else WORK_BYTES,
             writable=(built.cache,) if built.cache else (),
         )
         self.started_s = 0.0

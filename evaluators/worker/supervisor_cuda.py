@@ -34,7 +34,7 @@ def start() -> tuple[Bench, tuple[int, int], dict[str, str]]:
 
 
 def _load_libraries() -> None:
-    """Have torch load what references use: some seconds for which a job's first check would hold the device."""
+    """Have torch load the libraries that references use, before a job's first check holds the device."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         rows = torch.randn(2, _WIDTH, _WIDTH, device="cuda").to(dtype)
         product = torch.bmm(rows, rows.transpose(1, 2)) + rows @ rows[0].T

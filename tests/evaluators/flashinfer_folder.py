@@ -24,6 +24,16 @@ def run(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale):
         output[row] = torch.einsum("hl,lhd->hd", torch.softmax(logits, -1), values).to(q.dtype)
     return output, lse
 """
+PROGRAM = (
+    REFERENCE
+    + """
+def into(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale, output, lse):
+    made = run(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale)
+    output.copy_(made[0])
+    lse.copy_(made[1])
+"""
+)
+"""The reference as a program, value-returning (`run`) and destination-passing (`into`)."""
 
 
 def tensor(*shape: str, dtype: str = "bfloat16") -> dict[str, Any]:

@@ -18,19 +18,9 @@ from evaluators.task import Task
 from evaluators.worker.status import Status
 from graph.cli.machine import lacks_gpu
 from tests.cli.conftest import call
-from tests.evaluators import flashinfer_folder as folders
 from tests.evaluators.flashinfer_cases import GQA, MOE
-from tests.evaluators.flashinfer_folder import NAME, UUIDS, write_blob, write_folder
+from tests.evaluators.flashinfer_folder import NAME, PROGRAM, UUIDS, write_blob, write_folder
 
-PROGRAM = (
-    folders.REFERENCE
-    + """
-def into(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale, output, lse):
-    made = run(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale)
-    output.copy_(made[0])
-    lse.copy_(made[1])
-"""
-)
 CALLED_RUN = (
     PROGRAM.replace("def run(", "def plain(").replace("def into(", "def run(").replace("made = run(", "made = plain(")
 )

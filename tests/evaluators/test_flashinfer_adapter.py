@@ -34,18 +34,18 @@ from evaluators.worker.status import Status
 from graph.cli.evaluating import load_program
 from tests.evaluators import flashinfer_folder as folders
 from tests.evaluators.flashinfer_cases import task_of
-from tests.evaluators.flashinfer_folder import NAME, UUIDS, blob_path, definition, workload, write_blob, write_folder
+from tests.evaluators.flashinfer_folder import (
+    NAME,
+    PROGRAM,
+    UUIDS,
+    blob_path,
+    definition,
+    workload,
+    write_blob,
+    write_folder,
+)
 
 INDPTR, INDICES = [0, 4, 18, 30], [*range(9, 39)]
-PROGRAM = (
-    folders.REFERENCE
-    + """
-def into(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale, output, lse):
-    made = run(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale)
-    output.copy_(made[0])
-    lse.copy_(made[1])
-"""
-)
 
 
 @pytest.fixture

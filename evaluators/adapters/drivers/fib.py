@@ -283,7 +283,7 @@ def _blamed(what: str, step: Callable[[], Any]) -> Any:
         return step()
     except TaskProblem:
         raise
-    except Exception as error:
+    except Exception as error:  # the task's code may raise anything: told as a problem of the task
         words = " ".join(str(error).split())[:400]
         raise TaskProblem(f"{what} failed: {type(error).__name__}: {words}") from error
 
