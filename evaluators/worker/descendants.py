@@ -60,6 +60,16 @@ def thread_names(pid: int) -> dict[int, str]:
     return names
 
 
+def await_sleep(pid: int, patience_s: float) -> bool:
+    """Wait until every thread of a process but the main one sleeps; return whether that came about in time."""
+    deadline = time.monotonic() + patience_s
+    while any(_state_and_parent(f"{pid}/task/{tid}")[0] == "R" for tid in thread_names(pid) if tid != pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.0005)
+    return True
+
+
 def thread_run_ns(pid: int) -> dict[int, int]:
     """Return for how long each thread of a process has run, nanoseconds, by its identity; none when it is gone.
 
@@ -114,7 +124,7 @@ def schedule(pid: int | str) -> Schedule | None:
     return Schedule(int(ran), int(waited))
 
 
-def _state_and_parent(pid: int) -> tuple[str, int]:
+def _state_and_parent(pid: int | str) -> tuple[str, int]:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -24,6 +24,9 @@ _PROCESSES = 64
 _OUTPUT_BYTES = 64 << 10
 _AWAKE_S = 0.1
 """For how long the answer of a GPU's window is waited for without sleeping."""
+_FALL_ASLEEP_S = 0.02
+"""For how long a program's threads are waited for before it is noted how long they have run: one that is about to
+sleep would otherwise seem to have worked."""
 T = TypeVar("T")
 
 
@@ -173,7 +176,8 @@ class Session:
         return Window(wall, wall, 0, 0, None, None)
 
     def know_threads(self) -> None:
-        """Take note of the threads that there are, and of how long each has run."""
+        """Take note of the threads that there are, and of how long each has run, once they sleep or are given up on."""
+        descendants.await_sleep(self.child.pid, _FALL_ASLEEP_S)
         self._known_threads = descendants.thread_run_ns(self.child.pid)
 
     def working_threads(self) -> list[str]:

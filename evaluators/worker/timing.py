@@ -362,11 +362,12 @@ class _Visit:
         window = session.call(index, slots, proof.witness if handed else None)
         proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
         collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
-        if (place, index) in self._unseen:
-            # Its first window: what that has started may be a compiler's, which then sleeps.
+        first = (place, index) in self._unseen
+        proof.take(slots, collected, [] if first else self._bench.further_threads(session))
+        if first:
+            # What a first window has started may be a compiler's, which then sleeps.
             self._unseen.discard((place, index))
             session.know_threads()
-        proof.take(slots, collected, self._bench.further_threads(session))
         return WindowTimes(window.cpu_ns, window.idle_cpu_ns, collected)
 
     def _empty(self, index: int) -> int:

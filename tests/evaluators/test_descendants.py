@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,20 @@ def ask(program: "subprocess.Popen[str]", word: str) -> None:
     assert program.stdout.readline() == "done\n"
 
 
+def rest(program: "subprocess.Popen[str]") -> None:
+    """Wait until all threads of the program sleep.
+
+    The main thread is looked at first: once it sleeps, another does so of its own will, not for want of the lock that
+    Python's threads take turns with.
+    """
+    assert until(lambda: state(program.pid) == "S")
+    assert descendants.await_sleep(program.pid, 30)
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def until(holds: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 30
     while not holds() and time.monotonic() < deadline:
@@ -61,7 +76,7 @@ def until(holds: Callable[[], bool]) -> bool:
 
 def test_a_thread_that_sleeps_has_not_worked(program: "subprocess.Popen[str]") -> None:
     ask(program, "nothing")
-    assert until(lambda: descendants.worked_since(program.pid, descendants.thread_run_ns(program.pid)) == [])
+    rest(program)
     known = descendants.thread_run_ns(program.pid)
     assert len(known) == 2
     for _ in range(20):
@@ -72,9 +87,16 @@ def test_a_thread_that_sleeps_has_not_worked(program: "subprocess.Popen[str]") -
 @pytest.mark.parametrize("word", ["wake", "another"])
 def test_one_that_wakes_or_is_new_has(program: "subprocess.Popen[str]", word: str) -> None:
     ask(program, "nothing")
+    rest(program)
     known = descendants.thread_run_ns(program.pid)
     ask(program, word)
     assert until(lambda: len(descendants.worked_since(program.pid, known)) == 1)
+
+
+def test_a_thread_that_goes_on_working_is_not_waited_for(program: "subprocess.Popen[str]") -> None:
+    ask(program, "wake")
+    assert until(lambda: state(program.pid) == "S")
+    assert not descendants.await_sleep(program.pid, 0.5)
 
 
 def test_one_without_an_account_counts(program: "subprocess.Popen[str]") -> None:
