@@ -2,9 +2,9 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from evaluators.adapters.driver_source import driver_files
 from evaluators.adapters.flashinfer.importing import folder_of
 from evaluators.adapters.flashinfer.protocol import CALLED
 from evaluators.answers import pairs_of
@@ -16,8 +16,6 @@ from evaluators.isolation import Answer, IsolatedFailure
 from evaluators.protocols import FIB
 from evaluators.solution import Solution
 from evaluators.task import Task, Tensor, Workload
-
-_TOLERANCE = Path(__file__).parent / "worker" / "tolerance.py"
 
 
 class FibVerdicts:
@@ -126,8 +124,7 @@ class FibVerdicts:
 
     async def _run(self, task: Task, request: Mapping[str, Any], timeout_s: float, *, timed: bool) -> Answer:
         folder = folder_of(task)
-        files = {_TOLERANCE.name: _TOLERANCE.read_text()}
-        question = Question("fib", request, files, () if folder is None else (folder,))
+        question = Question("fib", request, driver_files(worker=("tolerance",)), () if folder is None else (folder,))
         return await self._confined.ask(task.device, question, timeout_s, "alone" if timed else "shared")
 
 

@@ -195,9 +195,9 @@ def _line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
 
 
 @contextlib.contextmanager
-def isolation(memory_bytes: int = MEMORY_BYTES) -> Iterator[Isolation]:
+def isolation(memory_bytes: int = MEMORY_BYTES, gpu: str = "") -> Iterator[Isolation]:
     """Hold a server of isolated runs for a while."""
-    server = Isolation(memory_bytes)
+    server = Isolation(memory_bytes, gpu)
     try:
         yield server
     finally:

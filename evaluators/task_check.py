@@ -3,9 +3,8 @@
 import asyncio
 import os
 from contextlib import nullcontext
-from pathlib import Path
 
-from evaluators.adapters.driver_source import driver_source
+from evaluators.adapters.driver_source import driver_files, driver_source
 from evaluators.evaluation import Environment
 from evaluators.isolation import IsolatedFailure, Isolation, isolation
 from evaluators.jobs import task_data
@@ -13,10 +12,10 @@ from evaluators.local import MEMORY_BYTES
 from evaluators.objective import Record
 from evaluators.task import Task
 from evaluators.user_verdict import UserVerdicts
+from evaluators.worker import gpus
 
-_WORKER = Path(__file__).parent / "worker"
-_NEEDED = ("tolerance.py", "floor.py")
-"""Modules of the worker that the driver goes by."""
+_BESIDE = {"drivers": ("floors", "subject"), "worker": ("floor", "floor_cuda", "stopwatch", "tolerance")}
+"""Modules that the driver goes by."""
 _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
 _TIMES = 15
@@ -41,12 +40,12 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
     """
     if task.brings_judge:
         return (asyncio.run(_judged_seed(task)),)
-    request = {"task": task_data(task), "timed": task.device == "cpu"}
-    driver, files = driver_source("check_task"), {name: (_WORKER / name).read_text() for name in _NEEDED}
-    files["floors.py"] = driver_source("floors")
-    with isolation(_memory_bytes(task)) if server is None else nullcontext(server) as means:
+    driver, files = driver_source("check_task"), driver_files(**_BESIDE)
+    gpu = gpus.visible() if task.device == "cuda" and gpus.present() else ""
+    with isolation(_memory_bytes(task), gpu) if server is None else nullcontext(server) as means:
         try:
-            answer = means.run(driver, request, files=files, timeout_s=_TIMES * task.timeout_s, lock="shared").value
+            request, limit_s = {"task": task_data(task)}, _TIMES * task.timeout_s
+            answer = means.run(driver, request, files=files, timeout_s=limit_s, lock="shared").value
         except IsolatedFailure as failure:
             return (Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message),)
     return tuple(Finding.model_validate(finding) for finding in answer)

@@ -4,10 +4,12 @@ import json
 import mmap
 import os
 import socket
+import sys
 from typing import Any
 
 import torch
 
+from evaluators import worker
 from evaluators.worker import loading, wire
 
 
@@ -27,6 +29,10 @@ def serve(sock: socket.socket) -> None:
 def _run(question: int, reply: int) -> None:
     with mmap.mmap(question, 0, prot=mmap.PROT_READ) as text:
         request = json.loads(bytes(text))
+    # What came with the driver: modules beside it, and modules of the worker's own, under their own names.
+    folder = request["request"]["folder"]
+    sys.path.insert(0, folder)
+    worker.__path__.append(folder)
     names: dict[str, Any] = {"__name__": "driver"}
     exec(compile(request["driver"], "driver.py", "exec"), names)
     answer = json.dumps(names["main"](request["request"])).encode()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from evaluators.isolation import Isolation, isolation
 from evaluators.resolve import resolve_task
@@ -114,3 +115,21 @@ def test_what_is_too_large_here_is_left_out_for_a_task_of_another_device(server:
         assert found["the reference runs"].detail.endswith("not tried on this machine: wide")
     endless = tiny.softmax(2.0, ENDLESS).model_copy(update={"device": "cuda"})
     assert states(check_task(endless, server)) == {"the reference runs": "failed"}
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU and a build of torch for it")
+
+
+@needs_gpu
+def test_a_task_for_a_gpu_is_checked_and_timed_there() -> None:
+    on_gpu = tiny.softmax(reference=GOOD + FLOOR % 1).model_copy(update={"device": "cuda"})
+    findings = check_task(on_gpu)
+    assert {finding.state for finding in findings} == {"passed"}, findings
+    assert findings[-1].detail.startswith("3 workloads, closest at ")
+
+
+@needs_gpu
+@pytest.mark.parametrize("reference", ["moe_fp8_block_scale_ds_routing_topk8_ng8_kg4_e32_h7168_i2048", "trimul"])
+def test_a_built_in_task_passes_on_its_device(reference: str) -> None:
+    findings = check_task(resolve_task(reference))
+    assert {finding.state for finding in findings} == {"passed"}, findings

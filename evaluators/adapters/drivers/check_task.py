@@ -1,21 +1,21 @@
 """Driver: whether a task can be got right by accident, found by running its reference on changed inputs and outputs."""
 
-import importlib
-import math
-import signal
 import sys
-import time
-import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-Tensors = dict[str, Any]
+from evaluators.worker import floor, floor_cuda, tolerance
+
+if TYPE_CHECKING:
+    from evaluators.adapters.drivers import floors
+    from evaluators.adapters.drivers.subject import Refused, Subject, Tensors, caught, copied
+else:  # Where this runs, these lie beside it.
+    import floors
+    from subject import Refused, Subject, Tensors, caught, copied
+
 _TOO_FAR, _NEAR = 4.0, 0.25
-_MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "MemoryError")
-_ENDLESS = "no end within"
 _TOO_LARGE = "takes more memory or time than there is without its device"
 _SAMPLE = 1 << 20
 """Of a large input, so many values tell its mean."""
@@ -27,16 +27,11 @@ _LEFT_OUT = 20
 """One part in so many is left out of an output."""
 
 
-class Refused(Exception):
-    """A check failed; the message says why."""
-
-
 def main(request: dict[str, Any]) -> list[dict[str, str]]:
     """Return findings: `check`, `state` (passed, failed, not checked) and `detail`.
 
-    `request`: `task` (the job's form), `timed` (whether the baseline can be timed here).
+    `request`: `task` (the job's form).
     """
-    sys.path.insert(0, request["folder"])
     checker = Checker(request["task"])
     if not checker.run("the reference runs", checker.reference_runs):
         return checker.findings
@@ -48,7 +43,7 @@ def main(request: dict[str, Any]) -> list[dict[str, str]]:
     checker.run("the tolerance is not vacuous", checker.perturbed)
     checker.run("half precision", checker.half)
     checker.run("the baseline is right", checker.baseline_right)
-    checker.check_floors(timed=request["timed"])
+    checker.check_floors()
     return checker.findings
 
 
@@ -56,13 +51,8 @@ class Checker:
     """One task under examination."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        tolerance = importlib.import_module("tolerance")
-        self.task, self.findings = task, list[dict[str, str]]()
+        self.task, self.subject, self.findings = task, Subject(task), list[dict[str, str]]()
         self.rule = tolerance.Rule(task["rtol"], task["atol"], task["rule"], task["matched"], task["normalised"])
-        self.compare: Callable[..., Any] = tolerance.compare
-        self.names: dict[str, Any] = {}
-        self.until = math.inf
-        self.at = ""
         self.cases = task["cases"]
         self.case = min((case for case in self.cases if not case["held_out"]), key=_volume)
         self.others = sorted((case for case in self.cases if case is not self.case), key=_volume)
@@ -79,7 +69,7 @@ class Checker:
         outcome: list[str] = []
         sys.stdout.write(f"\nat: {check}\n")
         sys.stdout.flush()
-        self.until = math.inf if self.task["device"] == "cpu" else time.monotonic() + self.task["timeout_s"]
+        self.subject.begin()
         with caught(outcome):
             self.note(check, "passed", function())
         for reason in outcome:
@@ -88,10 +78,7 @@ class Checker:
 
     def reference_runs(self) -> str:
         """Run everything once, and keep the smallest search workload for the other checks."""
-        module = types.ModuleType("reference")
-        with self.limited("its source"):
-            exec(compile(self.task["reference"], "reference.py", "exec"), vars(module))
-        self.names = vars(module)
+        self.subject.load()
         self.run_case(self.case)
         left_out = list[str]()
         for case in self.others:
@@ -103,10 +90,14 @@ class Checker:
         ran = len(self.cases) - len(left_out)
         return f"{ran} of {len(self.cases)} workloads; the checks below are made on {self.case['name']}{words}"
 
+    def too_large(self, reason: str) -> bool:
+        """Return whether a failure is for want of what another device has, memory or speed."""
+        return self.subject.too_large(reason, has_run=bool(self.expected))
+
     def run_case(self, case: dict[str, Any]) -> None:
         """Run the reference at one workload."""
-        inputs = self.inputs(case, 1)
-        outputs = self.reference(inputs)
+        inputs = self.subject.inputs(case, 1)
+        outputs = self.subject.reference(inputs)
         for argument, value in [
             *((item, inputs.get(item["name"])) for item in self.task["inputs"]),
             *((item, outputs.get(item["name"])) for item in self.task["outputs"]),
@@ -115,21 +106,13 @@ class Checker:
         if case is self.case:
             self.made, self.expected = inputs, outputs
 
-    def too_large(self, reason: str) -> bool:
-        """Return whether a failure is for want of what another device has, memory or speed.
-
-        Of a reference that does not return at its smallest workload, this is not believed.
-        """
-        wanted = (*_MEMORY_WORDS, _ENDLESS) if self.expected else _MEMORY_WORDS
-        return self.task["device"] != "cpu" and any(words in reason for words in wanted)
-
     def repeatable(self) -> str:
         """The same seed gives the same inputs, and the same inputs the same outputs."""
-        again = self.inputs(self.case, 1)
+        again = self.subject.inputs(self.case, 1)
         different = [name for name, value in self.made.items() if not _same(value, again[name])]
         if different:
             raise Refused(f"with one seed, {', '.join(different)} differ from one call to the next: use the seed given")
-        outputs = self.reference(_copied(self.made))
+        outputs = self.subject.reference(copied(self.made))
         wrong = self.wrong(outputs)
         if wrong:
             raise Refused(f"the reference gives something else the second time: {wrong}")
@@ -137,7 +120,7 @@ class Checker:
 
     def seeded(self) -> str:
         """Another seed gives other inputs."""
-        other = self.inputs(self.case, 2)
+        other = self.subject.inputs(self.case, 2)
         same = [name for name, value in self.made.items() if _same(value, other[name])]
         fixed = [name for name in same if _random(self.made[name])]
         if fixed or len(same) == len(self.made):
@@ -150,9 +133,9 @@ class Checker:
         skipped: set[str] = set()
         for case in [self.case, *self.others]:
             if case is not self.case:
-                self.made = self.inputs(case, 1)
-                self.expected = self.reference(_copied(self.made))
-            for name, other in self.inputs(case, 2).items():
+                self.made = self.subject.inputs(case, 1)
+                self.expected = self.subject.reference(copied(self.made))
+            for name, other in self.subject.inputs(case, 2).items():
                 verdicts = (
                     [self._changed(name, value) for value in _changes(self.made[name], other)] if name in left else []
                 )
@@ -171,7 +154,7 @@ class Checker:
         """Return whether the output is wrong with this input in place of its own; None when the reference fails."""
         outcome: list[str] = []
         with caught(outcome):
-            return self.wrong(self.reference({**_copied(self.made), name: value})) != ""
+            return self.wrong(self.subject.reference({**copied(self.made), name: value})) != ""
         return None
 
     def constants_fail(self) -> str:
@@ -209,7 +192,7 @@ class Checker:
         step = times * (self.rule.atol + self.rule.rtol * wide.abs())
         if self.rule.normalised is not None:
             step = step.clamp(max=times * self.rule.normalised * float(wide.std())) if times < 1 else step
-        signs = torch.where(torch.rand(wide.shape) < 0.5, -1.0, 1.0)
+        signs = torch.where(torch.rand(wide.shape, device=wide.device) < 0.5, -1.0, 1.0)
         moved: torch.Tensor = (wide + step * signs).to(expected.dtype)
         return moved
 
@@ -222,46 +205,45 @@ class Checker:
             outcome: list[str] = []
             with caught(outcome):
                 made = {name: _rounded(value, dtype) for name, value in self.made.items()}
-                words.append(f"{_short(dtype)} inputs {'wrong' if self.wrong(self.reference(made)) else 'right'}")
+                words.append(
+                    f"{_short(dtype)} inputs {'wrong' if self.wrong(self.subject.reference(made)) else 'right'}"
+                )
         return ", ".join(words)
 
     def baseline_right(self) -> str:
         """The baseline is judged like a program."""
-        wrong = self.wrong(self.named(self.baseline()(), self.task["outputs"]))
+        wrong = self.wrong(self.subject.baseline(self.made)())
         if wrong:
             raise Refused(wrong)
-        return "it is the reference" if not {"baseline", "planned_baseline"} & set(self.names) else ""
+        return "it is the reference" if not {"baseline", "planned_baseline"} & set(self.subject.names) else ""
 
-    def check_floors(self, *, timed: bool) -> None:
+    def check_floors(self) -> None:
         """Add what is found of the task's floors."""
         if not self.run("floors", self.floors_told) or not self.least:
             return
         check = "the floor is below the baseline"
-        if timed:
-            self.run(check, self.floors)
+        if self.subject.at_home:
+            self.run(check, self.floors_hold)
         else:
             self.note(check, "not checked", "needs the task's device")
 
     def floors_told(self) -> str:
         """Ask for the floor of every workload."""
-        if "floor" not in self.names:
+        if "floor" not in self.subject.names:
             return "none: nothing is refused for being too fast"
-        floors = importlib.import_module("floors")
         try:
-            self.least = {case["name"]: floors.told(self.names["floor"], case) for case in self.cases}
+            self.least = {case["name"]: floors.told(self.subject.names["floor"], case) for case in self.cases}
         except floors.Untold as error:
             raise Refused(str(error)) from error
         return f"told for {len(self.least)} workloads"
 
-    def floors(self) -> str:
+    def floors_hold(self) -> str:
         """The baseline takes longer than the floor, at every workload."""
-        floor_ns = importlib.import_module("floor").floor_ns
         below, shares = list[str](), dict[str, float]()
         for case in self.cases:
             least = self.least[case["name"]]
-            self.made = self.inputs(case, 3)
-            took_us, least_us = _fastest(self.baseline()) / 1e3, floor_ns(least["bytes"], least["operations"]) / 1e3
-            least_us = max(least_us, least["practical_us"] or 0.0)
+            took_us = self.subject.fastest_ns(self.subject.inputs(case, 3)) / 1e3
+            least_us = max(self.physical_floor_ns(least) / 1e3, least["practical_us"] or 0.0)
             words = f"{case['name']} (baseline {took_us:.1f} us, floor {least_us:.1f} us)"
             shares[words] = least_us / took_us
             below += [words] if took_us < least_us else []
@@ -269,56 +251,12 @@ class Checker:
             raise Refused(f"not at {len(below)} of {len(self.cases)} workloads: {', '.join(below)}")
         return f"{len(shares)} workloads, closest at {max(shares, key=shares.__getitem__)}"
 
-    def inputs(self, case: dict[str, Any], seed: int) -> Tensors:
-        """Return inputs by name."""
-        torch.manual_seed(seed)
-        self.at = case["name"]
-        with self.limited(f"inputs() of {case['name']}"):
-            made = self.names["inputs"](dict(case["axes"]), dict(case["params"]), seed)
-        if not isinstance(made, dict):
-            raise Refused(f"inputs() returned a {type(made).__name__}, not a dict")
-        return made
-
-    def reference(self, made: Tensors) -> Tensors:
-        """Return the right outputs by name."""
-        with torch.no_grad(), self.limited(f"reference() of {self.at}"):
-            return self.named(self.names["reference"](**made), self.task["outputs"])
-
-    @contextmanager
-    def limited(self, what: str) -> Iterator[None]:
-        """Raise Refused within the block when it takes longer than a check of a program may.
-
-        Without a task's device, all of a check may take no longer.
-        """
-
-        def expired(number: int, frame: object) -> None:
-            raise Refused(f"{what}: {_ENDLESS} {self.task['timeout_s']:g} s")
-
-        left_s = min(self.task["timeout_s"], self.until - time.monotonic())
-        if left_s <= 0:
-            expired(0, None)
-        signal.signal(signal.SIGALRM, expired)
-        signal.setitimer(signal.ITIMER_REAL, left_s)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def baseline(self) -> Callable[[], Any]:
-        """Return the baseline on the kept inputs."""
-        made = _copied(self.made)
-        if "planned_baseline" in self.names:
-            planned: Callable[[], Any] = self.names["planned_baseline"](**made)
-            return planned
-        function = self.names.get("baseline", self.names["reference"])
-        return lambda: function(**made)
-
-    def named(self, answer: Any, arguments: list[dict[str, Any]]) -> Tensors:
-        """Return what a function returned by output name."""
-        if isinstance(answer, dict):
-            return answer
-        items = answer if isinstance(answer, tuple | list) else [answer]
-        return dict(zip((argument["name"] for argument in arguments), items, strict=True))
+    def physical_floor_ns(self, least: dict[str, Any]) -> float:
+        """Return the least nanoseconds that this device needs for so many bytes and operations."""
+        if self.subject.device == "cpu":
+            return floor.floor_ns(least["bytes"], least["operations"])
+        properties = torch.cuda.get_device_properties(self.subject.device)
+        return floor_cuda.floor_ns(least["bytes"], least["operations"], properties)
 
     def wrong(self, outputs: Tensors) -> str:
         """Return why the outputs are wrong, empty when they are right."""
@@ -326,37 +264,10 @@ class Checker:
             got = outputs[name]
             if got.shape != expected.shape:
                 return f"{name} has shape {list(got.shape)}"
-            finding = self.compare(self.rule, got.to(expected.dtype).contiguous(), expected.contiguous())
+            finding = tolerance.compare(self.rule, got.to(expected.dtype).contiguous(), expected.contiguous())
             if finding.message:
                 return f"{name}: {finding.message}"
         return ""
-
-
-@contextmanager
-def caught(outcome: list[str], wanted: Callable[[str], bool] = bool) -> Iterator[None]:
-    """Add what untrusted code raises to `outcome`, where it is `wanted`."""
-    keeper = _Keeper(outcome, wanted)
-    with keeper:
-        yield
-
-
-class _Keeper:
-    def __init__(self, outcome: list[str], wanted: Callable[[str], bool]) -> None:
-        self._outcome, self._wanted = outcome, wanted
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Keep the error's words and go on."""
-        if not isinstance(error, Exception):
-            return False
-        own = isinstance(error, Refused)
-        reason = str(error) if own else f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
-        if not self._wanted(reason):
-            return False
-        self._outcome.append(reason)
-        return True
 
 
 def _volume(case: dict[str, Any]) -> int:
@@ -379,19 +290,24 @@ def _check_declared(argument: dict[str, Any], value: Any, case: dict[str, Any]) 
         raise Refused(f"{argument['name']} at {case['name']} is {got}, declared is {declared}")
 
 
-def _copied(made: Tensors) -> Tensors:
-    return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in made.items()}
-
-
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor):
-        return a.shape == b.shape and bool(torch.equal(a.view(-1).contiguous(), b.view(-1).contiguous()))
+        return a.shape == b.shape and bool(torch.equal(_plain(a), _plain(b)))
     return bool(a == b)
 
 
 def _random(value: Any) -> bool:
     """Return whether an input is one that only a seed explains: a tensor of differing floats."""
-    return isinstance(value, torch.Tensor) and value.is_floating_point() and bool((value != value.reshape(-1)[0]).any())
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return False
+    plain = _plain(value)
+    return bool((plain != plain[0]).any())
+
+
+def _plain(value: torch.Tensor) -> torch.Tensor:
+    """Return the elements in a row; those of eight bits as whole numbers, for which every device has all operations."""
+    row = value.reshape(-1).contiguous()
+    return row.view(torch.uint8) if value.is_floating_point() and value.element_size() == 1 else row
 
 
 def _changes(value: Any, other: Any) -> Iterator[Any]:
@@ -399,7 +315,7 @@ def _changes(value: Any, other: Any) -> Iterator[Any]:
     if not _same(value, other):
         yield other
     if isinstance(value, torch.Tensor):
-        yield value.reshape(-1).roll(1).view(value.shape)
+        yield _plain(value).roll(1).view(value.dtype).view(value.shape)
         if value.is_floating_point():
             yield torch.full_like(value, float(value.reshape(-1)[:_SAMPLE].double().mean()) + 1.0)
         elif value.dtype == torch.bool:
@@ -426,15 +342,3 @@ def _rounded(value: Any, dtype: torch.dtype) -> Any:
 
 def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _fastest(call: Callable[[], Any]) -> int:
-    """Return the least time of one call, nanoseconds."""
-    call()
-    times: list[int] = []
-    until = time.monotonic() + 0.2
-    while len(times) < 3 or (time.monotonic() < until and len(times) < 50):
-        started = time.perf_counter_ns()
-        call()
-        times.append(time.perf_counter_ns() - started)
-    return max(1, min(times))

@@ -7,10 +7,8 @@ for; a call's time is that between two device events, on a processor that of the
 of its 50, the latency the mean of the trials' figures.
 """
 
-import importlib
 import inspect
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from typing import Any
 
 import torch
 
-from evaluators.worker import loading
+from evaluators.worker import loading, tolerance
 from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.source import load_source
 from evaluators.worker.status import Status
@@ -48,7 +46,7 @@ class Trial:
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Return what became of the program on the workload.
 
-    `request`: `folder` with tolerance.py; `reference` (source); `case` (`axes`, `params`); `inputs` (names); `outputs`
+    `request`: `reference` (source); `case` (`axes`, `params`); `inputs` (names); `outputs`
     (name, dtype and shape of each); `rule` (of tolerance.py); `program` (`files`, `main`, `entry_point`, `binding`);
     `seeds` (one a trial); `device`; `timed`; `repeats` (calls of a trial that count).
 
@@ -58,9 +56,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     `{"failed": {"status", "message", "log"}}`; or `{"worst"}`, the largest error as a share of what is allowed, and if
     timed `candidate_ms`, `baseline_ms`, and `few`, whether the baseline was timed with fewer calls.
     """
-    sys.path.insert(0, request["folder"])
-    tolerance = importlib.import_module("tolerance")
-    judged = _Judged(request, tolerance.Rule(*request["rule"]), tolerance.compare)
+    judged = _Judged(request, tolerance.Rule(*request["rule"]))
     try:
         return judged.answer()
     except TaskProblem as problem:
@@ -72,8 +68,8 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
 class _Judged:
     """One program on one workload."""
 
-    def __init__(self, request: dict[str, Any], rule: Any, compare: Callable[..., Any]) -> None:
-        self.request, self.rule, self.compare = request, rule, compare
+    def __init__(self, request: dict[str, Any], rule: tolerance.Rule) -> None:
+        self.request, self.rule = request, rule
         self.outputs: list[dict[str, Any]] = request["outputs"]
         self.device: str = request["device"]
         self.repeats: int = request["repeats"]
@@ -132,9 +128,9 @@ class _Judged:
         """Raise TaskProblem unless the baseline is as right as programs must be."""
         answer = self.named(call())
         for name, expected in trial.expected.items():
-            message = self.compare(self.rule, self.placed(answer[name]).contiguous(), expected.contiguous()).message
-            if message:
-                raise TaskProblem(f"its baseline is wrong: {name}: {message}")
+            finding = tolerance.compare(self.rule, self.placed(answer[name]).contiguous(), expected.contiguous())
+            if finding.message:
+                raise TaskProblem(f"its baseline is wrong: {name}: {finding.message}")
 
     def program(self) -> Callable[..., Any]:
         """Return the program's function. Raises CandidateFailure when there is none, or it takes other arguments."""
@@ -198,7 +194,7 @@ class _Judged:
             )
         if got.dtype != expected.dtype:
             raise CandidateFailure(Status.WRONG_DTYPE, f"{where} is {got.dtype}, not {expected.dtype}")
-        found = self.compare(self.rule, got.to(expected.device).contiguous(), expected.contiguous())
+        found = tolerance.compare(self.rule, got.to(expected.device).contiguous(), expected.contiguous())
         if found.message:
             raise CandidateFailure(found.status, f"{where}: {found.message}")
         return float(found.worst)

@@ -23,7 +23,6 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     program.mkdir()
     for name, text in request["files"].items():
         (program / name).write_text(text)
-    sys.path.insert(0, request["folder"])
     spec = importlib.util.spec_from_file_location("evaluator", os.path.join(request["folder"], request["evaluator"]))
     assert spec is not None
     assert spec.loader is not None
