@@ -135,6 +135,17 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
+def wait_for(process: subprocess.Popen[str], words: str) -> list[str]:
+    """Read lines of what a command says up to the first that holds `words`."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if words in line:
+            return lines
+    raise AssertionError(f"{words!r} never came: {lines}")
+
+
 @pytest.fixture
 def slow_script(tmp_path: Path) -> Callable[[float], str]:
     """Return a planner and coder that take `delay_s` for each reply: three intents of three samples."""

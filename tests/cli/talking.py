@@ -10,6 +10,12 @@ asked = pathlib.Path(sys.argv[0] + ".asked")
 number = len(asked.read_text()) if asked.exists() else 0
 asked.write_text("." * (number + 1))
 """
+_HELD = """
+import os, time
+parent = os.getppid()
+while number >= held and os.getppid() == parent and not pathlib.Path(sys.argv[0] + ".go").exists():
+    time.sleep(0.02)
+"""
 _PLANNER = """
 titles = ["Tile", "Unroll", "Fuse"] if number == 0 else ["Intent %d" % number]
 edits = [
@@ -44,6 +50,17 @@ def planner(folder: Path, name: str = "planner.py") -> str:
 def coder(folder: Path, *marks: str | None, name: str = "coder.py") -> str:
     """A coder of programs for the scripted evaluator, in turn; None: a reply that holds none."""
     return executable(folder / name, _COUNT.replace("{python}", sys.executable) + f"marks = {marks!r}\n" + _CODER)
+
+
+def held_coder(folder: Path, held: int, *marks: str) -> str:
+    """A coder that keeps its replies from number `held` on (from 0) until they are released."""
+    text = _COUNT.replace("{python}", sys.executable) + f"marks, held = {marks!r}, {held}\n" + _HELD + _CODER
+    return executable(folder / "coder.py", text)
+
+
+def release(folder: Path) -> None:
+    """Let the replies of a held coder come."""
+    (folder / "coder.py.go").touch()
 
 
 def asked(folder: Path, name: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, call
+from tests.cli.conftest import Call, call, wait_for
 from tests.replies import plan, program
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -92,9 +92,7 @@ def test_branches_run_at_the_same_time_as_their_origin(
 def test_a_running_search_can_be_branched(ksearch: Call, started: Start, slow_script: Callable[[float], str]) -> None:
     source = slow_script(0.4)
     running = started("run", "scripted", "--planner", source, "--coder", source, "--evaluator", "scripted")
-    assert running.stdout is not None
-    while "round 1:" not in running.stdout.readline():
-        assert running.poll() is None
+    wait_for(running, "round 1:")
     done = ksearch("branch", "--at", 1, "--name", "early", "--set", "max_evaluations=2")
     assert done.code == 0, done.err
     assert ksearch("resume", "early", "--json").json["spend"]["evaluations"] == 2

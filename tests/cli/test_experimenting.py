@@ -71,7 +71,7 @@ def test_ended_in_the_middle_it_goes_on_to_the_same_end(
     ksearch: Call, started: Start, slow_script: Callable[[float], str], tmp_path: Path, number: int
 ) -> None:
     home = tmp_path / ".ksearch"
-    file = written(tmp_path, slow_script(0.15))
+    file = written(tmp_path, slow_script(0.5))
     process = started("experiment", file)
     until(lambda: (home / "logs").exists() and evaluations(home) >= 5)
     process.send_signal(number)
@@ -80,6 +80,7 @@ def test_ended_in_the_middle_it_goes_on_to_the_same_end(
         assert process.returncode == 3, out
         assert "go on with: ksearch experiment" in out
     assert 5 <= evaluations(home) < 36
+    slow_script(0.0)
     done = ksearch("experiment", file)
     assert done.code == 0, done.err
     assert "searches  4 done" in done.out

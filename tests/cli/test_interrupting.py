@@ -6,25 +6,17 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.cli.conftest import SCRIPTED, Call, environment
+from tests.cli.conftest import SCRIPTED, Call, environment, wait_for
+from tests.cli.talking import held_coder, planner, release
 
 Start = Callable[..., subprocess.Popen[str]]
+MARKS = [f"objective = 1.{number}" for number in range(1, 10)]
 
 
-def run(source: str) -> tuple[str, ...]:
-    options = ("--evaluator", "scripted", "--set", "stagnation=3", "--set", "sample_cap=3")
-    return ("run", "scripted", "--planner", source, "--coder", source, *options)
-
-
-def wait_for(process: subprocess.Popen[str], words: str) -> list[str]:
-    """Read lines up to the first that holds `words`."""
-    assert process.stdout is not None
-    lines: list[str] = []
-    for line in process.stdout:
-        lines.append(line)
-        if words in line:
-            return lines
-    raise AssertionError(f"{words!r} never came: {lines}")
+def run(folder: Path, held: int) -> tuple[str, ...]:
+    """A search of three samples for each of three intents, whose coder keeps its replies from number `held` on."""
+    options = ("--evaluator", "scripted", "--set", "stagnation=3", "--set", "sample_cap=3", "--evaluations", "9")
+    return ("run", "scripted", "--planner", planner(folder), "--coder", held_coder(folder, held, *MARKS), *options)
 
 
 def results(lines: Sequence[str]) -> list[str]:
@@ -32,20 +24,20 @@ def results(lines: Sequence[str]) -> list[str]:
 
 
 def test_ctrl_c_pauses_at_the_next_boundary_and_resume_repeats_nothing(
-    ksearch: Call, started: Start, slow_script: Callable[[float], str]
+    ksearch: Call, started: Start, tmp_path: Path
 ) -> None:
-    process = started(*run(slow_script(0.3)))
+    process = started(*run(tmp_path, 2))
     lines = wait_for(process, "cycle 1 sample 2: passed")
     process.send_signal(signal.SIGINT)
+    lines += wait_for(process, "stopping after this step; press again to stop now")
+    release(tmp_path)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 3, err
-    assert "stopping after this step; press again to stop now" in out
     assert "paused. Go on with: ksearch resume scripted-1" in out
     assert err == ""
     shown = ksearch("show", "--json").json
     assert shown["status"] == "paused"
 
-    slow_script(0.0)
     done = ksearch("resume", "scripted-1")
     assert done.code == 0
     told = results([*lines, *out.splitlines(), *done.out.splitlines()])
@@ -57,10 +49,9 @@ def test_ctrl_c_pauses_at_the_next_boundary_and_resume_repeats_nothing(
     assert after["spend"]["unknown_calls"] == 0
 
 
-def test_a_second_ctrl_c_stops_at_once(ksearch: Call, started: Start, slow_script: Callable[[float], str]) -> None:
-    process = started(*run(slow_script(0.5)))
+def test_a_second_ctrl_c_stops_at_once(ksearch: Call, started: Start, tmp_path: Path) -> None:
+    process = started(*run(tmp_path, 1))
     wait_for(process, "cycle 1 sample 1: passed")
-    slow_script(0.0)
     process.send_signal(signal.SIGINT)
     wait_for(process, "stopping after this step")
     process.send_signal(signal.SIGINT)
@@ -68,16 +59,15 @@ def test_a_second_ctrl_c_stops_at_once(ksearch: Call, started: Start, slow_scrip
     assert process.returncode == 3, err
     assert "paused. Go on with: ksearch resume scripted-1" in out
     assert "Traceback" not in err
+    release(tmp_path)
     done = ksearch("resume", "--json")
     assert done.code == 0
     assert done.json["spend"]["evaluations"] == 9
-    assert done.json["best"]["ratio"] == 1.7
+    assert done.json["best"]["ratio"] == 1.9
 
 
-def test_a_killed_run_is_seen_as_interrupted_and_can_be_resumed(
-    ksearch: Call, started: Start, slow_script: Callable[[float], str]
-) -> None:
-    process = started(*run(slow_script(0.2)))
+def test_a_killed_run_is_seen_as_interrupted_and_can_be_resumed(ksearch: Call, started: Start, tmp_path: Path) -> None:
+    process = started(*run(tmp_path, 2))
     wait_for(process, "cycle 1 sample 2: passed")
     running = ksearch("list", "--json").json
     process.kill()
@@ -86,16 +76,16 @@ def test_a_killed_run_is_seen_as_interrupted_and_can_be_resumed(
     assert [entry["status"] for entry in ksearch("list", "--json").json] == ["interrupted"]
     assert "interrupted" in ksearch("show").out
 
-    slow_script(0.0)
+    release(tmp_path)
     done = ksearch("resume", "--json")
     assert done.code == 0
     assert done.json["status"] == "finished"
     assert done.json["spend"]["evaluations"] == 9
-    assert done.json["best"]["ratio"] == 1.7
+    assert done.json["best"]["ratio"] == 1.9
 
 
-def test_a_run_at_work_cannot_be_resumed(ksearch: Call, started: Start, slow_script: Callable[[float], str]) -> None:
-    process = started(*run(slow_script(0.5)))
+def test_a_run_at_work_cannot_be_resumed(ksearch: Call, started: Start, tmp_path: Path) -> None:
+    process = started(*run(tmp_path, 0))
     wait_for(process, "seed program")
     done = ksearch("resume", "scripted-1")
     assert done.code == 2

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import Call, call, command, environment, insert
+from tests.cli.conftest import Call, call, command, environment, insert, wait_for
+from tests.cli.talking import held_coder, planner, release
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -183,15 +184,16 @@ def test_what_cannot_be_edited_is_told(finished: Path) -> None:
         assert words in done.err
 
 
-def test_a_running_search_is_paused(ksearch: Call, started: Start, slow_script: Callable[[float], str]) -> None:
-    source = slow_script(0.6)
-    running = started("run", "scripted", "--planner", source, "--coder", source, "--evaluator", "scripted")
-    assert running.stdout is not None
-    while "round 1:" not in running.stdout.readline():
-        assert running.poll() is None
-    done = ksearch("pause", "--home", ".ksearch")
-    assert (done.code, done.out) == (0, "scripted-1 is paused; go on with: ksearch resume scripted-1 --home .ksearch\n")
-    out, _ = running.communicate(timeout=60)
+def test_a_running_search_is_paused(ksearch: Call, started: Start, tmp_path: Path) -> None:
+    models = ("--planner", planner(tmp_path), "--coder", held_coder(tmp_path, 1, "objective = 1.2", "objective = 1.4"))
+    running = started("run", "scripted", *models, "--evaluator", "scripted")
+    wait_for(running, "round 1:")
+    pausing = started("pause", "--home", ".ksearch")
+    wait_for(running, "asked to pause: stopping after this step")
+    release(tmp_path)
+    out, err = pausing.communicate(timeout=60)
+    words = "scripted-1 is paused; go on with: ksearch resume scripted-1 --home .ksearch\n"
+    assert (pausing.returncode, out) == (0, words), err
+    running.communicate(timeout=60)
     assert running.returncode == 3
-    assert "asked to pause: stopping after this step" in out
     assert ksearch("resume", "--evaluations", 3, "--json").json["status"] == "finished"
