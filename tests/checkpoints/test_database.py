@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -46,13 +47,15 @@ async def test_work_is_whole_or_not_at_all(database: Database) -> None:
 
 
 async def test_work_that_waits_its_turn_is_done_although_its_caller_is_cancelled(database: Database) -> None:
-    busy = asyncio.create_task(database.run(lambda connection: time.sleep(0.2)))
+    cancelled = threading.Event()
+    busy = asyncio.create_task(database.run(lambda connection: cancelled.wait(60)))
     waiting = asyncio.create_task(database.run(add))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)  # both have been handed over
     waiting.cancel()
+    cancelled.set()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await busy
+    assert await busy
     assert await database.run(kinds) == ["note"]
 
 
@@ -73,14 +76,17 @@ async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
 
 
 async def test_what_a_transaction_has_read_still_holds_when_it_writes(database: Database, tmp_path: Path) -> None:
+    read = threading.Event()
+
     def slow(connection: Connection) -> None:
         before = kinds(connection)
-        time.sleep(0.2)
+        read.set()
+        time.sleep(0.2)  # time for the rival to write, could it do so
         add(connection, f"after {len(before)}")
 
     async with open_database(tmp_path) as rival:
         reading = asyncio.create_task(database.run(slow))
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(read.wait, 60)
         await rival.run(add)
         await reading
         assert await rival.run(kinds) == ["after 0", "note"]

@@ -103,12 +103,14 @@ async def all_gone(processes: list[int]) -> None:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.timeout(60)
 async def test_a_timeout_kills_the_command_and_its_children(tmp_path: Path) -> None:
-    spec = f"{command(LINGERING)} {tmp_path / 'pids'}"
-    with pytest.raises(ModelFailure, match=r"did not answer within 2 s"):
-        await Chats().get(spec, ModelOptions(timeout_s=2)).ask(REQUEST)
-    await all_gone(await pids(tmp_path / "pids"))
+    file = tmp_path / "pids"
+    limits_s = iter((2, 10, 50))  # a busy machine may take longer than the first to start the command
+    while not file.exists() or not file.read_text():
+        limit_s = next(limits_s)
+        with pytest.raises(ModelFailure, match=rf"did not answer within {limit_s} s"):
+            await Chats().get(f"{command(LINGERING)} {file}", ModelOptions(timeout_s=limit_s)).ask(REQUEST)
+    await all_gone(await pids(file))
 
 
 @pytest.mark.timeout(60)
