@@ -191,7 +191,7 @@ def preprocessed(text: str) -> str | None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @given(st.lists(PIECES, max_size=16), st.lists(st.tuples(st.integers(0, 16), CHANGES), min_size=1, max_size=2))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_programs_with_equal_keys_are_equal_to_the_compiler(pieces: list[str], changes: list[tuple[int, str]]) -> None:
     changed = list(pieces)
     for place, what in changes:
@@ -231,7 +231,7 @@ PYTHON_EDITS = st.lists(st.tuples(st.integers(0, 14), PYTHON_CHANGES), min_size=
 
 
 @given(st.lists(PYTHON_PIECES, max_size=14), PYTHON_EDITS)
-@settings(deadline=None, max_examples=1000)
+@settings(max_examples=1000)
 def test_programs_with_equal_keys_are_equal_to_python(pieces: list[str], changes: list[tuple[int, str]]) -> None:
     changed = list(pieces)
     for place, what in changes:

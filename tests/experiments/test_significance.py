@@ -4,7 +4,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph.experiments.significance import (
@@ -69,7 +69,6 @@ def test_rank_sums_are_those_of_the_tables(first: tuple[float, ...], second: tup
 
 
 @given(COARSE)
-@settings(deadline=None)
 def test_signed_ranks_equal_flipping_every_sign(differences: list[float]) -> None:
     sizes = [abs(item) for item in differences]
     ranks = [(sum(other < size for other in sizes) + (sum(other == size for other in sizes) + 1) / 2) for size in sizes]
@@ -82,7 +81,6 @@ def test_signed_ranks_equal_flipping_every_sign(differences: list[float]) -> Non
 
 
 @given(COARSE.map(lambda items: items[:4]), COARSE.map(lambda items: items[:4]))
-@settings(deadline=None)
 def test_rank_sums_equal_every_relabelling(first: list[float], second: list[float]) -> None:
     pooled = [*first, *second]
     ranks = [
@@ -95,7 +93,6 @@ def test_rank_sums_equal_every_relabelling(first: list[float], second: list[floa
 
 
 @given(GROUP, GROUP, st.floats(0.1, 10))
-@settings(deadline=None)
 def test_tests_do_not_depend_on_order_or_unit(first: list[float], second: list[float], unit: float) -> None:
     test = rank_sum(first, second)
     assert rank_sum(second, first).p == pytest.approx(test.p)

@@ -87,7 +87,7 @@ def test_every_cycle_of_a_node_is_a_point() -> None:
 
 
 @given(trees())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_calibration_comes_back_equal_from_json(model: WorldModel) -> None:
     calibration = calibrate(model)
     assert Calibration.model_validate_json(calibration.model_dump_json()) == calibration

@@ -240,7 +240,7 @@ BATCHES = st.tuples(trees(), st.sampled_from(["planner", "human", "fallback"])).
 
 
 @given(BATCHES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_edits_keep_ids_parents_and_evidence(drawn: tuple[WorldModel, EditBatch]) -> None:
     before, batch = drawn
     verdict = apply_batch(before, batch)
@@ -277,7 +277,7 @@ def _check_status(old: Node, new: Node, batch: EditBatch) -> None:
 
 
 @given(BATCHES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_without_its_bad_edits_a_rejected_batch_is_accepted(drawn: tuple[WorldModel, EditBatch]) -> None:
     model, batch = drawn
     verdict = apply_batch(model, batch)
@@ -288,7 +288,7 @@ def test_without_its_bad_edits_a_rejected_batch_is_accepted(drawn: tuple[WorldMo
 
 
 @given(BATCHES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_batch_is_its_edits_one_after_another(drawn: tuple[WorldModel, EditBatch]) -> None:
     model, batch = drawn
     whole = apply_batch(model, batch).model
@@ -392,4 +392,4 @@ class Search(RuleBasedStateMachine):
 
 
 TestSearch = Search.TestCase
-TestSearch.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestSearch.settings = settings(max_examples=60, stateful_step_count=30)

@@ -37,7 +37,7 @@ ARGUMENTS = st.tuples(trees(), st.sampled_from(sorted(POLICIES)), st.integers(0,
 
 
 @given(ARGUMENTS, st.integers(0, 3), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_policy_picks_distinct_frontier_nodes_below_the_ceiling_pinned_first(
     arguments: tuple[WorldModel, PolicyName, int, int | None], round: int, calibrated: bool
 ) -> None:
@@ -57,7 +57,7 @@ def test_every_policy_picks_distinct_frontier_nodes_below_the_ceiling_pinned_fir
 
 
 @given(ARGUMENTS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_several_places_are_filled_as_if_the_earlier_picks_were_active(
     arguments: tuple[WorldModel, PolicyName, int, int | None],
 ) -> None:

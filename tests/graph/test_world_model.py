@@ -155,14 +155,14 @@ def test_a_cycle_without_attempts_leaves_no_evidence() -> None:
 
 
 @given(trees())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_tree_comes_back_equal_from_json(model: WorldModel) -> None:
     assert WorldModel.model_validate_json(model.model_dump_json()) == model
     assert WorldModel.model_validate(json.loads(canonical_json(model.model_dump(mode="json")))) == model
 
 
 @given(trees())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_what_was_checked_change_by_change_passes_the_full_check(model: WorldModel) -> None:
     assert WorldModel(**dict(model)) == model
     assert len(model.by_id()) == len(model.nodes)
@@ -171,7 +171,7 @@ def test_what_was_checked_change_by_change_passes_the_full_check(model: WorldMod
 
 
 @given(trees())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_below_the_root_is_everything(model: WorldModel) -> None:
     assert {item.id for item in model.descendants(ROOT)} == set(model.by_id())
     assert sum(model.counts().values()) == len(model.nodes)

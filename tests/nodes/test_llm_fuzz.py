@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.scripted_tasks import scripted_task
@@ -67,7 +67,6 @@ def test_any_json_is_read_or_refused_with_reasons(data: Any) -> None:
         assert all(found)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(DATA, st.sampled_from(["{}", "```json\n{}\n```", "Here: {} so.", "{}}}"]), st.integers(0, 200))
 def test_any_reply_leaves_a_planner_with_a_batch_that_applies(data: Any, shape: str, cut: int) -> None:
     text = shape.replace("{}", json.dumps(data))
@@ -81,7 +80,6 @@ def test_any_reply_leaves_a_planner_with_a_batch_that_applies(data: Any, shape: 
             assert found.errors
 
 
-@settings(deadline=None)
 @given(PIECES, st.booleans())
 def test_any_reply_leaves_a_coder_with_a_program_or_a_reason(pieces: list[str], edits: bool) -> None:
     reader = _Reader(TASK.contracts["cpp"], "cpp", TASK.seed("cpp") if edits else None)

@@ -242,7 +242,7 @@ LANDSCAPES = st.builds(
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(LANDSCAPES, SIZES, st.booleans(), st.sampled_from(["max", "min"]), st.integers(1, 5))
 def test_whatever_the_landscape_batches_are_valid_and_nothing_is_proposed_twice(
     landscape: Landscape, sizes: list[int], flat: bool, goal: str, width: int
@@ -265,7 +265,7 @@ def test_whatever_the_landscape_batches_are_valid_and_nothing_is_proposed_twice(
     assert len(search.evaluations) - 1 <= min(30, math.prod(sizes) - 1)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(LANDSCAPES)
 def test_equal_searches_have_equal_trees(landscape: Landscape) -> None:
     first, second = [searched(scripted_task(4, 3), landscape, max_evaluations=12)[1][-1] for _ in range(2)]

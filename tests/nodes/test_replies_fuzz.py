@@ -79,7 +79,7 @@ def check(result: object) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_nothing_but_reply_errors(text: str) -> None:
     for read in READERS:
         check(outcome(read, text))
@@ -100,7 +100,7 @@ def _printable(value: object) -> bool:
 
 
 @given(OBJECTS.filter(_printable), PROSE, PROSE, st.booleans(), st.sampled_from([None, 2]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_object_is_found_in_prose(
     value: dict[str, Any], before: str, after: str, fenced: bool, indent: int | None
 ) -> None:
@@ -110,7 +110,7 @@ def test_every_object_is_found_in_prose(
 
 
 @given(OBJECTS, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_cut_off_object_is_ever_taken_for_a_whole_one(value: dict[str, Any], data: st.DataObject) -> None:
     written = json.dumps(value)
     cut = data.draw(st.integers(min_value=1, max_value=len(written) - 1))
@@ -122,7 +122,7 @@ LINES = st.lists(st.text(alphabet="abcdef ();=+/*", max_size=30).filter(lambda l
 
 
 @given(LINES, PROSE.filter(lambda text: "`" not in text))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_program_is_read_to_the_letter(lines: list[str], prose: str) -> None:
     program = "".join(f"    {line}\n" for line in lines)
     program = f"void f() {{\n{program}}}\n"
