@@ -3,12 +3,13 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+
+from tests.ports import keep_port, number
 
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -35,9 +36,8 @@ class PostgresServer:
         self._place = Path(tempfile.mkdtemp(prefix="ksearch-postgres-"))
         self._data = self._place / "data"
         self._schemas = count(1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self._kept = keep_port()
+        self.port = number(self._kept)
         self._user: list[str] = []
         if os.geteuid() == 0:  # the server refuses to run as root
             owner = pwd.getpwnam("postgres")
@@ -62,6 +62,7 @@ class PostgresServer:
 
     def remove(self) -> None:
         self.stop()
+        self._kept.close()
         shutil.rmtree(self._place)
 
     def _call(self, program: str, *arguments: str, data: bool = True) -> None:

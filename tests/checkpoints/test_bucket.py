@@ -14,6 +14,7 @@ import pytest
 
 from checkpoints.bucket import BlobBucket
 from evaluators.errors import StoreError
+from tests.ports import keep_port, number
 
 FTP = """
 import sys
@@ -34,9 +35,8 @@ class Server:
         self.folder = folder
         self._log = log
         self._program, self._more = program, more
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self._kept = keep_port()
+        self.port = number(self._kept)
         self.start()
 
     def start(self) -> None:
@@ -54,6 +54,10 @@ class Server:
         self._process.kill()
         self._process.wait()
 
+    def remove(self) -> None:
+        self.stop()
+        self._kept.close()
+
 
 @pytest.fixture(params=[""], ids=["plain"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
@@ -61,7 +65,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "served").mkdir()
     server = Server(tmp_path / "served", tmp_path / "log", ("-c", FTP), request.param)
     yield server
-    server.stop()
+    server.remove()
 
 
 @pytest.fixture
@@ -80,7 +84,7 @@ def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "served").mkdir()
     server = Server(tmp_path / "served", tmp_path / "log", [Path(__file__).with_name("sftp_server.py")], key)
     yield f"sftp://127.0.0.1:{server.port}/blobs"
-    server.stop()
+    server.remove()
 
 
 def test_sftp_holds_blobs(sftp: str, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from tests.ports import keep_port, number
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,9 +34,8 @@ def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 @contextmanager
 def serving(log: Path, **variables: str) -> Iterator[str]:
     """Start the server with these environment variables; give its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    kept = keep_port()
+    port = number(kept)
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -57,10 +58,11 @@ def serving(log: Path, **variables: str) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
+        kept.close()
 
 
 def _wait_until_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()
         with socket.socket() as probe:
