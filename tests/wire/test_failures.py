@@ -36,20 +36,20 @@ def good(model: str) -> Answer:
         (OPENAI, openai_error(503, retry_after="0")),
         (OPENAI, Answer({"choices": []}, cut_after=5)),
         (OPENAI, Answer(silent=True)),
-        (OPENAI, Answer({}, delay_s=5)),
+        (OPENAI, Answer({}, delay_s=60)),
         (GOOGLE, google_error(429, "quota", details=[{"@type": "type/RetryInfo", "retryDelay": "0.01s"}])),
         (GOOGLE, google_error(500)),
         (GOOGLE, google_error(503)),
         (GOOGLE, Answer({"candidates": []}, cut_after=5)),
         (GOOGLE, Answer(silent=True)),
-        (GOOGLE, Answer({}, delay_s=5)),
+        (GOOGLE, Answer({}, delay_s=60)),
     ],
 )
 async def test_what_may_pass_is_tried_again(
     stub: Stub, chats: Chats, question: ChatRequest, model: str, bad: Answer
 ) -> None:
     stub.will(bad, good(model))
-    reply = await chats.get(model, ModelOptions(retries=1, timeout_s=1.0)).ask(question)
+    reply = await chats.get(model, ModelOptions(retries=1, timeout_s=3.0)).ask(question)
     assert (reply.text, reply.sent["tries"], len(stub.received)) == ("four", 2, 2)
 
 
