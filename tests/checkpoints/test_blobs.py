@@ -133,7 +133,7 @@ print(store.get(kept))
 
 
 def test_a_file_size_limit_is_told_and_leaves_nothing_half_written(tmp_path: Path, child: Child) -> None:
-    out, error = child(LIMITED, tmp_path / "blobs").communicate(timeout=60)
+    out, error = child(LIMITED, tmp_path / "blobs").communicate(timeout=200)
     first, second = out.splitlines()
     assert "may not grow any further: raise the limit on file sizes" in first
     assert second == "b'small'"

@@ -48,7 +48,7 @@ async def test_work_is_whole_or_not_at_all(database: Database) -> None:
 
 async def test_work_that_waits_its_turn_is_done_although_its_caller_is_cancelled(database: Database) -> None:
     cancelled = threading.Event()
-    busy = asyncio.create_task(database.run(lambda connection: cancelled.wait(60)))
+    busy = asyncio.create_task(database.run(lambda connection: cancelled.wait(200)))
     waiting = asyncio.create_task(database.run(add))
     await asyncio.sleep(0)  # both have been handed over
     waiting.cancel()

@@ -208,5 +208,5 @@ import checkpoints.history
 import checkpoints.blobs
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"langgraph", "langchain_core", "torch", "numpy"}))
 """
-    out, error = child(code).communicate(timeout=60)
+    out, error = child(code).communicate(timeout=200)
     assert (out, error) == ("[]\n", "")

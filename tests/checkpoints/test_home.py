@@ -237,7 +237,7 @@ async def test_processes_may_make_the_same_home_at_once(tmp_path: Path, child: C
         process.stdin.write("\n")
         process.stdin.flush()
     for process in processes:
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=200)
         assert process.returncode == 0, error
     async with open_home(tmp_path / "home") as home:
         assert [event.seq for event in await home.threads.events("t")] == [1, 2, 3, 4]

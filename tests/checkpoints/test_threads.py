@@ -154,7 +154,7 @@ async def test_of_two_processes_that_race_one_wins(home: Home, child: Child) -> 
     winner = rivals[answers.index("acquired")]
     assert all(f"held by process {winner.pid}" in answer for answer in answers if answer != "acquired")
     go(winner)
-    assert winner.wait(60) == 0
+    assert winner.wait(200) == 0
     free = await home.threads.find(thread.name)
     assert (free.status, free.reason) == ("finished", "done")
 
@@ -304,7 +304,7 @@ asyncio.run(main())
     processes = [child(code, tmp_path / "new home") for _ in range(4)]
     names: list[str] = []
     for process in processes:
-        out, error = process.communicate(timeout=60)
+        out, error = process.communicate(timeout=200)
         assert process.returncode == 0, error
         names += out.split()
     assert sorted(names) == sorted(f"softmax-{index}" for index in range(1, 81))

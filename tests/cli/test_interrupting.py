@@ -31,7 +31,7 @@ def test_ctrl_c_pauses_at_the_next_boundary_and_resume_repeats_nothing(
     process.send_signal(signal.SIGINT)
     lines += wait_for(process, "stopping after this step; press again to stop now")
     release(tmp_path)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert process.returncode == 3, err
     assert "paused. Go on with: ksearch resume scripted-1" in out
     assert err == ""
@@ -55,7 +55,7 @@ def test_a_second_ctrl_c_stops_at_once(ksearch: Call, started: Start, tmp_path: 
     process.send_signal(signal.SIGINT)
     wait_for(process, "stopping after this step")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert process.returncode == 3, err
     assert "paused. Go on with: ksearch resume scripted-1" in out
     assert "Traceback" not in err
@@ -71,7 +71,7 @@ def test_a_killed_run_is_seen_as_interrupted_and_can_be_resumed(ksearch: Call, s
     wait_for(process, "cycle 1 sample 2: passed")
     running = ksearch("list", "--json").json
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     assert [entry["status"] for entry in running] == ["running"]
     assert [entry["status"] for entry in ksearch("list", "--json").json] == ["interrupted"]
     assert "interrupted" in ksearch("show").out

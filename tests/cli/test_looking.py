@@ -155,7 +155,7 @@ def test_output_that_is_cut_off_is_no_error(finished: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    out, err = reading.communicate(timeout=60)
+    out, err = reading.communicate(timeout=200)
     assert len(out) == 10
     assert err == ""
 

@@ -64,7 +64,7 @@ def test_a_run_whose_server_goes_away_stops_and_goes_on(ksearch: Call, server: P
     while run.poll() is None and not (log.exists() and log.read_text().count('"round"') >= 3):
         time.sleep(0.05)
     server.stop()
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=200)
     assert run.returncode == 1, err
     assert re.search(r"postgresql://\S+ cannot be reached .*: start it again.*then resume the run", err), err
     assert "Traceback" not in err

@@ -114,7 +114,7 @@ def test_flags_that_name_a_node_which_gets_its_number_meanwhile(ksearch: Call, s
     with (tmp_path / "mine.cpp").open("w") as program:  # opens when the plan has been read
         assert ksearch("resume", "half").code == 0
         program.write("int x;\n")
-    assert editing.wait(60) == 0
+    assert editing.wait(200) == 0
     assert ksearch("resume", "half", "--evaluations", 4).code == 0
     assert half(ksearch) == [("n2", "Fuse", False), ("n3", "Mine", True)]
 
@@ -191,9 +191,9 @@ def test_a_running_search_is_paused(ksearch: Call, started: Start, tmp_path: Pat
     pausing = started("pause", "--home", ".ksearch")
     wait_for(running, "asked to pause: stopping after this step")
     release(tmp_path)
-    out, err = pausing.communicate(timeout=60)
+    out, err = pausing.communicate(timeout=200)
     words = "scripted-1 is paused; go on with: ksearch resume scripted-1 --home .ksearch\n"
     assert (pausing.returncode, out) == (0, words), err
-    running.communicate(timeout=60)
+    running.communicate(timeout=200)
     assert running.returncode == 3
     assert ksearch("resume", "--evaluations", 3, "--json").json["status"] == "finished"

@@ -201,7 +201,7 @@ def _cut_short(host: Host, bundle: Path) -> None:
     while "(evaluator, round 1" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=200)
     assert process.returncode == 1, err
     assert "the same command goes on" in err
 

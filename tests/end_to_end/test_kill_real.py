@@ -74,7 +74,7 @@ def test_a_killed_search_leaves_no_process_and_loses_nothing(tmp_path: Path) -> 
     search.communicate()
     before = {entry.key: entry for entry in read_record(home, "latest").entries}
     assert read_record(home, "latest").thread.status == "interrupted"
-    _wait("the evaluator's processes end", lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), 30)
+    _wait("the evaluator's processes end", lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
     resumed = _ksearch(home, "resume")
     output, errors = resumed.communicate(timeout=240)

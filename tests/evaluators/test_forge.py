@@ -42,7 +42,7 @@ def test_hundreds_of_processes_leave_nothing_behind(forge: Forge, folder: Path) 
         child = forge.start(one, 1000)
         child.end()
     assert len(os.listdir("/proc/self/fd")) == before
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while forge.strays() != idle and time.monotonic() < deadline:
         time.sleep(0.05)
     assert forge.strays() == idle
@@ -50,18 +50,18 @@ def test_hundreds_of_processes_leave_nothing_behind(forge: Forge, folder: Path) 
 
 def test_how_a_program_ended_and_what_it_printed(forge: Forge, folder: Path) -> None:
     child = forge.start(plan(folder, "a"), 1000, ["/bin/sh", "-c", "echo hello; exit 7"])
-    assert child.wait_exit(time.monotonic() + 20) == 7
+    assert child.wait_exit(time.monotonic() + 120) == 7
     assert child.output() == "hello\n"
     child.end()
     child = forge.start(plan(folder, "b"), 1000, ["/bin/sh", "-c", "kill -6 $$"])
-    assert child.wait_exit(time.monotonic() + 20) == -6
+    assert child.wait_exit(time.monotonic() + 120) == -6
     child.end()
 
 
 def test_processor_clock_stands_still_while_a_process_sleeps(forge: Forge, folder: Path) -> None:
     child = forge.start(plan(folder, "work"), 1000)
     for _ in range(20):
-        child.request(wire.INSPECT, {}, time.monotonic() + 20)
+        child.request(wire.INSPECT, {}, time.monotonic() + 120)
         first = child.cpu_ns()
         time.sleep(0.01)
         assert child.cpu_ns() == first > 0

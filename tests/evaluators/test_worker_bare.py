@@ -84,7 +84,7 @@ def test_a_job_runs_from_start_to_verdict(bare: Path, tmp_path_factory: pytest.T
     process.stdin.flush()
     answer = json.loads(process.stdout.readline())
     process.stdin.close()
-    process.wait(timeout=30)
+    process.wait(timeout=200)
     process.stdout.close()
     verdict = answer["verdict"]
     assert [program["status"] for program in verdict["programs"]] == ["passed", "passed"]

@@ -113,7 +113,6 @@ async def test_a_timeout_kills_the_command_and_its_children(tmp_path: Path) -> N
     await all_gone(await pids(file))
 
 
-@pytest.mark.timeout(60)
 async def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> None:
     task = asyncio.create_task(Chats().get(f"{command(LINGERING)} {tmp_path / 'pids'}").ask(REQUEST))
     processes = await pids(tmp_path / "pids")
@@ -123,7 +122,6 @@ async def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> 
     await all_gone(processes)
 
 
-@pytest.mark.timeout(60)
 async def test_children_that_it_leaves_behind_are_killed(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"

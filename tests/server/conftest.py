@@ -54,7 +54,7 @@ def serving(log: Path, **variables: str) -> Iterator[str]:
     finally:
         os.killpg(server.pid, signal.SIGINT)
         try:
-            server.wait(20)
+            server.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
