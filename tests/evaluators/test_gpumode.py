@@ -176,6 +176,7 @@ def test_what_differs_between_cases_has_one_type_and_tells_nothing(write: Callab
     assert "`data_1` is float32 in every case." in task.description
     assert "`data[2]['nomask']` is not there" in task.description
     assert "`data[2]['skip']` is always False" in task.description
+    assert "nomask" not in task.contracts["python"].wrapper
 
 
 async def test_programs_are_judged_on_what_they_are_told(write: Callable[..., Path]) -> None:

@@ -15,6 +15,8 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["import
 CORE = next(contract for contract in CONTRACTS if contract["id"] == "core")["source_modules"]
 WORKER = [f"evaluators.worker.{file.stem}" for file in sorted((ROOT / "evaluators/worker").glob("[!_]*.py"))]
 
+SOURCES = "evaluators.adapters.gpumode.sources"
+
 
 def imported(module: str) -> Iterator[str]:
     """Every module that `module` names in an import, wherever it stands."""
@@ -43,6 +45,14 @@ def test_the_worker_imports_the_standard_library_numpy_torch_triton_and_itself(m
     for name in imported(module):
         root = name.split(".")[0]
         assert root in sys.stdlib_module_names | {"numpy", "torch", "triton"} or name.startswith("evaluators.worker")
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / SOURCES.replace(".", "/")).glob("*.py")), ids=lambda file: file.stem)
+def test_the_sources_of_tasks_import_the_standard_library_torch_and_names_of_each_other(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text())):
+        assert not (isinstance(node, ast.ImportFrom) and node.module == "__future__"), "they are not at a text's top"
+    for name in imported(f"{SOURCES}.{file.stem}"):
+        assert name.split(".")[0] in sys.stdlib_module_names | {"torch"} or name.startswith(f"{SOURCES}.")
 
 
 def test_there_is_something_to_check() -> None:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from evaluators.adapters.gpumode.problem_folder import Case, ProblemFolder
-from evaluators.adapters.gpumode.strict_source import ABOUT, BUFFER, CALLS, DATA, LOADING, WRAPPER
+from evaluators.adapters.gpumode.strict_source import probe_source, reference_source, wrapper_source
 from evaluators.adapters.own_task import plain_name
 from evaluators.adapters.probing import PROBE_S, Signature, probed
 from evaluators.adapters.source_file import SourceFile
@@ -45,15 +45,11 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     workloads = _workloads(source, folder)
     modules = _modules(folder)
     # The probe sees no GPU; sizes and types are the same without.
-    loading = LOADING.format(files=modules, device="cpu")
-    about = _about(source, loading, workloads)
-    data = DATA.format(shape=about["shape"], buffer=BUFFER)
-    promoted = {name: kinds[0] for name, kinds in about["promoted"].items()}
-    calls = f"{CALLS.format(leaves=about['leaves'], promoted=promoted)}{data}"
-    signature = probed(source, loading + calls, workloads, PROBE_S, fake=True)
-    reference = LOADING.format(files=modules, device=device) + calls
+    about = _about(source, probe_source(modules, "cpu"), workloads)
+    signature = probed(source, reference_source(modules, "cpu", about), workloads, PROBE_S, fake=True)
+    reference = reference_source(modules, device, about)
     try:
-        task = _task(folder, reference, signature, tolerance, device, data, about)
+        task = _task(folder, reference, signature, tolerance, device, about)
         check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except (ValidationError, TaskError) as error:
@@ -61,9 +57,9 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     return task
 
 
-def _about(source: SourceFile, loading: str, workloads: Sequence[Workload]) -> dict[str, Any]:
+def _about(source: SourceFile, probe: str, workloads: Sequence[Workload]) -> dict[str, Any]:
     """Return how the problem's data is put together, and what of it differs from case to case."""
-    about = probed(source, loading + ABOUT.format(buffer=BUFFER), workloads, PROBE_S, fake=True).about
+    about = probed(source, probe, workloads, PROBE_S, fake=True).about
     if "problem" in about:
         source.refuse(str(about["problem"]))
     names = [name for _, name in about["leaves"] if name is not None]
@@ -140,10 +136,9 @@ def _task(
     signature: Signature,
     tolerance: Tolerance,
     device: str,
-    data: str,
     about: Mapping[str, Any],
 ) -> Task:
-    wrapper = WRAPPER.format(data=data, names=list(signature.inputs))
+    wrapper = wrapper_source(list(signature.inputs), about)
     contract = Contract(entry_point="custom_kernel", binding="custom_kernel", wrapper=wrapper)
     languages: tuple[Language, ...] = ("python",) if device == "cpu" else ("triton", "python")
     kinds: tuple[DType, ...] = get_args(DType)
