@@ -41,7 +41,7 @@ def command(*arguments: object) -> list[str]:
 
 def call(folder: Path, *arguments: object, **changes: str) -> Done:
     done = subprocess.run(
-        command(*arguments), cwd=folder, env=environment(**changes), capture_output=True, text=True, timeout=200
+        command(*arguments), cwd=folder, env=environment(**changes), capture_output=True, text=True, timeout=500
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -106,7 +106,7 @@ def test_a_full_disk_keeps_what_was_done(ksearch: Call, tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
     )
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ")

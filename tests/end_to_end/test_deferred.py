@@ -90,7 +90,7 @@ class Host:
     def run(self, *arguments: object, **changes: str) -> Done:
         done = subprocess.run(
             self.command(*arguments), cwd=self.folder, env=self.environment(**changes), capture_output=True, text=True,
-            timeout=280,
+            timeout=500,
         )  # fmt: skip
         return Done(done.returncode, done.stdout, done.stderr)
 

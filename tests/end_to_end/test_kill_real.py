@@ -77,7 +77,7 @@ def test_a_killed_search_leaves_no_process_and_loses_nothing(tmp_path: Path) -> 
     _wait("the evaluator's processes end", lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
     resumed = _ksearch(home, "resume")
-    output, errors = resumed.communicate(timeout=240)
+    output, errors = resumed.communicate(timeout=500)
     assert resumed.returncode == 0, errors
     shown = json.loads(output)
     assert shown["status"] == "finished"

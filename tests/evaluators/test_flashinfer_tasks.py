@@ -67,7 +67,7 @@ def test_the_programs_know_what_to_do_with_none_and_with_all_local_experts(routi
 def test_triton_programs_agree_with_the_reference_when_interpreted() -> None:
     script = Path(__file__).with_name("flashinfer_interpreted.py")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["right"] * 11
 

@@ -185,7 +185,7 @@ CHANGES = st.sampled_from([" ", "\n", "\\\n", "// c\n", "/* c */", "/*", "*/", '
 def preprocessed(text: str) -> str | None:
     """What the compiler itself makes of comments, strings and directives, without spaces; None when it refuses."""
     command = ["g++", "-E", "-P", "-dD", "-undef", "-w", "-x", "c++", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=500, check=False)
     return "".join(done.stdout.split()) if done.returncode == 0 else None
 
 

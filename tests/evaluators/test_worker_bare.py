@@ -39,7 +39,7 @@ def _run(bare: Path, *arguments: str, stdin: str = "") -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

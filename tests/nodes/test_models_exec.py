@@ -81,7 +81,7 @@ import os, sys, time
 child = os.fork()
 if child:
     open(sys.argv[1], "w").write(f"{os.getpid()} {child}")
-time.sleep(600)
+time.sleep(6000)
 """
 
 
@@ -125,7 +125,7 @@ async def test_cancelling_kills_the_command_and_its_children(tmp_path: Path) -> 
 async def test_children_that_it_leaves_behind_are_killed(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"
-        "child = subprocess.Popen(['sleep', '600'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, "
+        "child = subprocess.Popen(['sleep', '6000'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, "
         "stderr=subprocess.DEVNULL)\n"
         "print(child.pid)"
     )

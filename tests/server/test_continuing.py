@@ -151,5 +151,5 @@ async def named(client: LangGraphClient, run: str) -> set[str]:
 
 async def ksearch(home: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "graph.cli", *arguments, "--home", str(home)]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=200)
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr

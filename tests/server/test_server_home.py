@@ -20,7 +20,7 @@ SCRIPTED = ("--planner", "scripted", "--coder", "scripted", "--evaluator", "scri
 
 async def ksearch(*arguments: str) -> None:
     command = [sys.executable, "-m", "graph.cli", *arguments]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=200)
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
 
 
