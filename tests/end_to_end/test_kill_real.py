@@ -46,7 +46,7 @@ def _descendants(pid: int) -> set[int]:
     return found
 
 
-def _wait(what: str, condition: Any, seconds: float = 120) -> None:
+def _wait(what: str, condition: Any, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
