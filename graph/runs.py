@@ -14,6 +14,7 @@ from langgraph.types import Command
 from checkpoints.home import Home
 from checkpoints.threads import Status, Thread
 from evaluators.errors import KsearchError
+from graph.beside import beside
 from graph.builder import RECURSION_LIMIT, Graph, build_graph
 from graph.config import SearchConfig
 from graph.context import RunContext
@@ -136,19 +137,14 @@ async def _drive(
     given = await _input(graph, where, means, thread) if given is None else given
     status: Status = "finished"
     with drain.control() as control:
-        attending = asyncio.create_task(_attend(means, thread.uuid, control, listen))
-        try:
-            async for event in graph.astream(
-                given, where, context=RunContext(), stream_mode="custom", durability="sync", control=control
-            ):
-                listen(event)
-        except GraphDrained:
-            status = "paused"
-        finally:
-            attending.cancel()
-            await asyncio.wait([attending])
-        if not attending.cancelled():
-            attending.result()
+        async with beside(_attend(means, thread.uuid, control, listen)):
+            try:
+                async for event in graph.astream(
+                    given, where, context=RunContext(), stream_mode="custom", durability="sync", control=control
+                ):
+                    listen(event)
+            except GraphDrained:
+                status = "paused"
     snapshot = await graph.aget_state(where)
     if snapshot.tasks:
         status = "paused"

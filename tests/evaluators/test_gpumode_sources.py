@@ -107,7 +107,7 @@ import utils
 
 
 def generate_input(n, seed, masked=False):
-    gen = torch.Generator(device="cuda").manual_seed(seed)
+    gen: torch.Generator | None = torch.Generator(device="cuda").manual_seed(seed)
     mask = torch.randint(0, 2, (n,), device="cuda:0", generator=gen) if masked else torch.ones(n).cuda()
     return torch.rand(n, device=torch.device("cuda")), mask, {"masked": masked, "minus": masked, "k": 3}
 

@@ -80,13 +80,21 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def _on_processor() -> Iterator[None]:
     """Have what asks for a GPU run on the processor."""
     generator, synchronize = torch.Generator, torch.cuda.synchronize
-    torch.__dict__["Generator"] = lambda device="cpu": generator()
+    torch.__dict__["Generator"] = _Generator
     torch.cuda.__dict__["synchronize"] = lambda *args: None
     try:
         with _Processor():
             yield
     finally:
         torch.__dict__["Generator"], torch.cuda.__dict__["synchronize"] = generator, synchronize
+
+
+class _Generator(torch.Generator):
+    """One for any device, on the processor."""
+
+    def __new__(cls, device: object = "cpu") -> "_Generator":
+        """Make one."""
+        return super().__new__(cls)
 
 
 class _Processor(TorchFunctionMode):
