@@ -9,8 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from evaluators.adapters.drivers import gpumode_official as driver
+from evaluators.adapters.flashinfer.exporting import export_definition
 from evaluators.adapters.gpumode import strict
 from evaluators.errors import TaskError
 from evaluators.evaluation import Environment
@@ -19,6 +21,7 @@ from evaluators.resolve import resolve_task
 from evaluators.task import Task, Tensor, contract_solution
 from evaluators.task_file import TASKS
 from evaluators.user_verdict import UserVerdicts
+from evaluators.worker.source import load_source
 
 OFFICIAL = TASKS / "trimul_official"
 YAML = """files:
@@ -121,6 +124,13 @@ async def test_the_strict_protocol(write: Callable[..., Path]) -> None:
     verdicts = await judge.compare(task, [solution(task, text) for text in programs.values()], "check")
     await judge.close()
     assert [verdict.status.value for verdict in verdicts.evaluations] == list(programs)
+
+
+def test_a_definition_written_for_flashinfer_bench_runs(write: Callable[..., Path]) -> None:
+    task = resolve_task(f"gpumode:{write()}#cpu")
+    module = load_source(export_definition(task, "custom").reference)
+    made = module.inputs(dict(task.workloads[0].axes), dict(task.workloads[0].params), 1)
+    assert torch.equal(module.run(*made.values()), module.reference(**made))
 
 
 MIXED = """import torch

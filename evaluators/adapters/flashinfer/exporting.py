@@ -199,14 +199,14 @@ def _argument(task: Task, name: str, item: Tensor | Scalar) -> Argument:
 
 
 def _run(task: Task) -> str:
-    arguments, outputs = ", ".join(task.inputs), list(task.outputs)
+    outputs, named = list(task.outputs), ", ".join(f"{name}={name}" for name in task.inputs)
     return "\n".join(
         [
             task.reference.rstrip(),
             "",
             "",
-            f"def run({arguments}):",
-            f"    answer = reference({arguments})",
+            f"def run({', '.join(task.inputs)}):",
+            f"    answer = reference({named})",
             "    if isinstance(answer, dict):",
             f"        answer = tuple(answer[name] for name in {outputs!r})",
             "    return answer[0] if isinstance(answer, (tuple, list)) and len(answer) == 1 else answer",
