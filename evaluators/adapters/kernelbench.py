@@ -5,12 +5,17 @@ parameters as the model does has the same ones. The seed is an input of the task
 """
 
 import ast
+import json
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from evaluators.adapters.own_task import default_tolerance, plain_name, title_of
 from evaluators.adapters.probing import PROBE_S, Signature, Unended, probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
+from evaluators.objective import Record
 from evaluators.solution import Language, Solution
 from evaluators.task import Contract, Task, Tolerance, Workload
 from evaluators.task_file import check_sizes
@@ -39,6 +44,17 @@ def _model(weights_seed, device, _made={{}}):
     return _made[weights_seed, device]
 
 
+def _told(value):
+    """Return a constructor's arguments as JSON can hold them; a tuple as a table."""
+    if isinstance(value, tuple):
+        return {{"tuple": [_told(item) for item in value]}}
+    if isinstance(value, list):
+        return [_told(item) for item in value]
+    if not isinstance(value, (int, float, str, type(None))):
+        raise TypeError(f"get_init_inputs() gives a {{type(value).__name__}}, not a number, a text, a list or a tuple")
+    return value
+
+
 def about(_known=[]):
     """Return what the model is constructed with, and whether chance has a part in it."""
     import torch
@@ -47,7 +63,7 @@ def about(_known=[]):
         torch.manual_seed(1)
         before = torch.get_rng_state()
         Model(*get_init_inputs())
-        _known.append({{"init": get_init_inputs(), "random": not torch.equal(before, torch.get_rng_state())}})
+        _known.append({{"init": _told(get_init_inputs()), "random": not torch.equal(before, torch.get_rng_state())}})
     return _known[0]
 
 
@@ -90,9 +106,18 @@ def baseline({signature}):
     """Run the model as it is, eagerly."""
     return reference({arguments})
 '''
-_WRAPPER = """import torch
+_WRAPPER = """import json
 
-_init = {init!r}
+import torch
+
+
+def _made(value):
+    if isinstance(value, dict):
+        return tuple(_made(item) for item in value["tuple"])
+    return [_made(item) for item in value] if isinstance(value, list) else value
+
+
+_init = _made(json.loads({init!r}))
 _random = {random!r}
 _models = {{}}
 
@@ -137,6 +162,15 @@ class ModelNew(Model):
     def forward(self, *values):
         return self._compiled(*values)
 '''
+
+
+class _About(Record):
+    """What a problem says of itself."""
+
+    init: Any
+    """Arguments of the constructor; a tuple is a table."""
+    random: bool
+    """Whether chance has a part in the parameters."""
 
 
 def load_task(rest: str) -> Task:
@@ -212,15 +246,18 @@ def _task(source: SourceFile, reference: str, signature: Signature, device: str)
     outputs = {tensor.dtype for tensor in signature.outputs.values()}
     tolerance = next((rule for dtype, rule in _TOLERANCES.items() if dtype in outputs), None)
     languages: tuple[Language, ...] = ("python",) if device == "cpu" else ("triton", "python")
-    about = dict(signature.about)
-    wrapper = _WRAPPER.format(init=about["init"], random=about["random"])
+    try:
+        about = _About.model_validate(signature.about)
+    except ValidationError as error:
+        source.refuse(f"what it says of itself is not understood: {error}")
+    wrapper = _WRAPPER.format(init=json.dumps(about.init), random=about.random)
     contract = Contract(entry_point="ModelNew", binding="model_new", wrapper=wrapper)
     seeded = contract.model_copy(update={"seed": {"seed.py": source.text.rstrip() + _PLAIN}, "main_file": "seed.py"})
     return Task(
         name=plain_name(source.path),
         title=title_of(source),
         description=_DESCRIPTION.format(
-            about=source.docstring or plain_name(source.path), weights=_WEIGHTS if about["random"] else ""
+            about=source.docstring or plain_name(source.path), weights=_WEIGHTS if about.random else ""
         ),
         device="cpu" if device == "cpu" else "cuda",
         constants=signature.constants,

@@ -130,6 +130,22 @@ def test_inputs_that_the_model_does_not_take(tmp_path: Path) -> None:
         resolve_task(f"kernelbench:{tmp_path / 'problem.py'}#cpu")
 
 
+def test_a_constructor_is_given_what_the_problem_gives(tmp_path: Path) -> None:
+    given = "\n\ndef get_init_inputs():\n    return [(3, [float('inf')]), None]\n"
+    (tmp_path / "loss.py").write_text(
+        LOSS.replace("(nn.Module):", "(nn.Module):\n    def __init__(self, *given):\n        super().__init__()\n")
+    )
+    with (tmp_path / "loss.py").open("a") as file:
+        file.write(given.replace("None", "torch.float32"))
+    with pytest.raises(TaskError, match=r"get_init_inputs\(\) gives a dtype, not a number"):
+        resolve_task(f"kernelbench:{tmp_path / 'loss.py'}#cpu")
+    with (tmp_path / "loss.py").open("a") as file:
+        file.write(given)
+    names: dict[str, object] = {"_program": None}
+    exec(resolve_task(f"kernelbench:{tmp_path / 'loss.py'}#cpu").contracts["python"].wrapper, names)
+    assert names["_init"] == [(3, [float("inf")]), None]
+
+
 def test_a_model_that_never_returns_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernelbench, "PROBE_S", 5.0)
     started = LINEAR.replace("def forward(self, x):\n", "def forward(self, x):\n        while True: pass\n")
