@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from evaluators.adapters.registry import ADAPTERS, load_adapted
@@ -10,10 +10,11 @@ from evaluators.errors import TaskError
 from evaluators.output_class import OUTPUT, with_output
 from evaluators.scripted_tasks import SCRIPTED_TASKS
 from evaluators.task import Task
-from evaluators.task_file import TASKS, builtin_tasks, load_task_folder
+from evaluators.task_file import TASKS, builtin_tasks, load_task_folder, one_line
 
 FORMS = ("NAME", "FOLDER", *(form for _, form in ADAPTERS.values()))
 """How references to tasks look, for people."""
+_LONGEST = 4000
 
 
 def resolve_task(reference: str) -> Task:
@@ -23,6 +24,8 @@ def resolve_task(reference: str) -> Task:
     wants narrower results, which are ranked apart.
     Raises TaskError when there is none (names the nearest) or when its files are wrong (names file, key, reason).
     """
+    if len(reference) > _LONGEST or not reference.isprintable():
+        raise TaskError(f"{one_line(reference[:80])}...: is no reference to a task: too long, or not printable")
     prefix, colon, rest = reference.partition(":")
     if colon and re.fullmatch(r"[a-z_]+", prefix):
         if prefix in ADAPTERS:
@@ -31,10 +34,10 @@ def resolve_task(reference: str) -> Task:
     if reference.endswith(".py"):
         return load_adapted("file", reference)
     plain, mark, query = reference.partition("?")
-    if mark and not Path(reference).is_dir():
+    if mark and not _is(Path(reference).is_dir):
         return _as_wanted(resolve_task(plain), query, reference)
     if _is_path(reference):
-        folder, _, baseline = reference.partition("@") if not Path(reference).is_dir() else (reference, "", "")
+        folder, _, baseline = reference.partition("@") if not _is(Path(reference).is_dir) else (reference, "", "")
         return load_task_folder(Path(folder), baseline)
     return resolve_builtin(reference)
 
@@ -95,4 +98,12 @@ def _official(folder: Path) -> Task:
 
 
 def _is_path(reference: str) -> bool:
-    return "/" in reference or reference in (".", "..") or Path(reference, "task.toml").is_file()
+    return "/" in reference or reference in (".", "..") or _is(Path(reference, "task.toml").is_file)
+
+
+def _is(asked: Callable[[], bool]) -> bool:
+    """Return the answer about a path; there is nothing at one that is too long."""
+    try:
+        return asked()
+    except OSError:
+        return False

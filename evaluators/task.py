@@ -1,9 +1,9 @@
 """A task: what to compute, on which workloads, how it is checked and judged. Self-contained data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from evaluators.digest import digest_json
 from evaluators.knobs import declared_flags
@@ -16,6 +16,20 @@ DType = Literal[
 ]  # fmt: skip
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 AxisSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+LONGEST_NAME = 200
+"""Of a task: runs and the files that are written for them are called by it."""
+LONGEST_TIMEOUT_S = 1e6
+
+
+def _printable(text: str) -> str:
+    """Return a name that is shown in terminals; raises ValueError for one that could steer them."""
+    if not text.isprintable():
+        raise ValueError("must be printable, on one line")
+    return text
+
+
+Label = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
 
 
 class Tensor(Record):
@@ -36,11 +50,11 @@ class Scalar(Record):
 class Workload(Record):
     """One size at which the task is checked and timed."""
 
-    name: str = Field(min_length=1)
+    name: Label
     split: Literal["search", "held_out"] = "search"
     axes: dict[Name, AxisSize]
     """Variable axis -> size. Constant axes are the task's."""
-    params: dict[Name, int | float | str | bool] = {}
+    params: dict[Name, int | Finite | str | bool] = {}
     """Further arguments of the input generator (a distribution, a mask density)."""
     timed: bool = True
     """Whether it is timed too, or only checked."""
@@ -49,15 +63,15 @@ class Workload(Record):
 class Tolerance(Record):
     """When an output is right. A value that is not finite where the expected one is never is."""
 
-    rtol: float = Field(ge=0)
-    atol: float = Field(ge=0)
+    rtol: float = Field(ge=0, allow_inf_nan=False)
+    atol: float = Field(ge=0, allow_inf_nan=False)
     rule: Literal["sum", "either"] = "sum"
     """An element matches when |got - expected| <= atol + rtol |expected| (`sum`), or when the absolute error is within
     atol or the relative one, |got - expected| / (|expected| + 1e-8), within rtol (`either`, as FlashInfer-Bench does;
     a value that is not finite is then wrong even where it is expected)."""
     matched: float = Field(default=1.0, gt=0, le=1)
     """Share of the elements that must match."""
-    normalised: float | None = Field(default=None, gt=0)
+    normalised: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Largest RMS of the error as a share of the standard deviation of the expected values, per output; it sees small
     errors everywhere, to which an element's own limits are blind. None: not looked at."""
 
@@ -92,7 +106,7 @@ class Contract(Record):
 class Task(Record):
     """What to compute. Holds the reference's source, so that a task is complete wherever it travels."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=LONGEST_NAME)
     title: str = ""
     description: str
     """The specification a coder reads, Markdown."""
@@ -122,7 +136,7 @@ class Task(Record):
     of timing, applied in the program's own process."""
     files: dict[str, str] = {}
     """Files that the task's own evaluator, or a wrapped program, finds beside it: name -> text."""
-    timeout_s: float = Field(default=60.0, gt=0)
+    timeout_s: float = Field(default=60.0, gt=0, le=LONGEST_TIMEOUT_S)
     """Wall-clock limit of the run stage of one evaluation's correctness check, seconds."""
     origin: str = "built-in"
     """Where the task came from, for people: `built-in`, or the reference it was resolved from."""
@@ -167,9 +181,9 @@ class Task(Record):
         for workload in self.workloads:
             if set(workload.axes) != set(self.axes):
                 raise ValueError(f"workload {workload.name!r}: axes must be exactly {list(self.axes)}")
-        names = [workload.name for workload in self.workloads]
-        if len(set(names)) != len(names):
-            raise ValueError("workloads: a name is used twice")
+        twice = repeated([workload.name for workload in self.workloads])
+        if twice is not None:
+            raise ValueError(f"workloads: the name {twice!r} is used twice")
         if not any(workload.timed for workload in self.split("search")):
             raise ValueError('workloads: at least one must have split = "search", and be timed')
 
@@ -203,6 +217,16 @@ class Task(Record):
         if contract is None or contract.seed is None:
             return None
         return contract_solution(contract, language, contract.seed)
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first of `names` that comes again, None when each is there once."""
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _sorted_by(order: Sequence[str], items: Mapping[str, Any]) -> dict[str, Any]:

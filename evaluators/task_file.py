@@ -56,7 +56,7 @@ def load_task_folder(path: str | Path, baseline: str = "") -> Task:
 
 def _placed(folder: Path, reason: str) -> str:
     """Return the reason behind the file that it is about."""
-    if reason.startswith(str(folder)):
+    if reason.startswith((str(folder), "task.toml:")):  # "." is in front of no file's name
         return reason
     return f"{folder / reason}" if reason.startswith("reference.py:") else f"{folder / 'task.toml'}: {reason}"
 
@@ -103,7 +103,7 @@ def _toml(text: str) -> Table:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TaskError(f"not valid TOML: {error or 'nested too deeply'}") from error
+        raise TaskError(f"not valid TOML: {str(error) or 'nested too deeply'}") from error
     _check_plain(table, "")
     return table
 

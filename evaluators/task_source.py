@@ -46,7 +46,7 @@ def _functions(source: str, file: str) -> dict[str, ast.FunctionDef]:
     except SyntaxError as error:
         raise TaskError(f"{file}: line {error.lineno or 1}: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise TaskError(f"{file}: is not Python: {error or 'nested too deeply'}") from error
+        raise TaskError(f"{file}: is not Python: {str(error) or 'nested too deeply'}") from error
     return {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
 
 

@@ -21,6 +21,11 @@ FUNCTIONS = ("evaluate", "evaluator")
 COMBINED = "combined_score"
 """The metric that counts when none is named; where it is missing, `score`, or the only one."""
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+_CONSTANTS: Mapping[str, str] = {
+    "name": "NAME", "device": "DEVICE", "timeout_s": "TIMEOUT_S", "Contract.entry_point": "ENTRY_POINT",
+    "Objective.name": "METRIC", "Objective.goal": "GOAL", "Objective.unit": "UNIT",
+}  # fmt: skip
+"""Field of a record -> the constant that it is filled from."""
 _SECTION = "The program is judged by an evaluator of the user's, whose figure is what counts."
 
 
@@ -35,6 +40,8 @@ def own_evaluator(source: SourceFile) -> Task:
     Nothing is run.
     """
     said = source.constants(EVALUATOR_DECLARATIONS)
+    if isinstance(said.get("TIMEOUT_S"), bool):
+        source.refuse("TIMEOUT_S: must be a number of seconds, more than 0")
     function = next(name for name in FUNCTIONS if name in source.functions)
     language, files = _seed(source, said)
     try:
@@ -62,7 +69,9 @@ def own_evaluator(source: SourceFile) -> Task:
         )
     except ValidationError as error:
         first = error.errors()[0]
-        source.refuse(f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}".lstrip(": "))
+        steps = first["loc"] if error.title == "Task" else (f"{error.title}.{first['loc'][0]}",)
+        field = _CONSTANTS.get(str(steps[0]), ".".join(map(str, steps))) if steps else ""
+        source.refuse(f"{field}: {first['msg'].removeprefix('Value error, ')}".lstrip(": "))
 
 
 def takes_text(source: SourceFile, function: str) -> bool:

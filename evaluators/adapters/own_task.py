@@ -1,5 +1,6 @@
 """A user's own task: a file with a function `inputs` and a function `reference`, on torch tensors."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from evaluators.adapters.probing import probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
 from evaluators.solution import SUFFIX, Binding, Language
-from evaluators.task import Contract, Task, Tensor, Tolerance, Workload
+from evaluators.task import LONGEST_NAME, Contract, Task, Tensor, Tolerance, Workload, repeated
 from evaluators.task_file import check_seed, check_sizes, one_line, read_text
 from evaluators.task_source import DECLARATIONS, check_reference
 
@@ -20,6 +21,8 @@ TOLERANCES: Mapping[str, Tolerance] = {
     "float32": Tolerance(rtol=1e-4, atol=1e-5),
     "float16": Tolerance(rtol=1e-2, atol=1e-3),
     "bfloat16": Tolerance(rtol=2e-2, atol=1e-2),
+    "float8_e4m3fn": Tolerance(rtol=0.13, atol=1e-2),
+    "float8_e5m2": Tolerance(rtol=0.26, atol=1e-2),
 }
 """What is right when the file does not say, by the narrowest type of the outputs; integers must be equal."""
 LANGUAGES: Mapping[str, tuple[Language, ...]] = {"cpu": ("cpp", "python"), "cuda": ("triton", "cuda", "python")}
@@ -59,10 +62,10 @@ def own_task(source: SourceFile) -> Task:
     workloads = _workloads(source, constants)
     reference = _reference(source, workloads)
     device = constants.get("DEVICE", "cpu")
-    if device not in LANGUAGES:
+    if not isinstance(device, str) or device not in LANGUAGES:
         source.refuse(f"DEVICE: must be one of {', '.join(LANGUAGES)}")
     timeout_s = constants.get("TIMEOUT_S", 60.0)
-    if not isinstance(timeout_s, int | float) or not 0 < timeout_s < 3600:
+    if type(timeout_s) not in (int, float) or not 0 < timeout_s < 3600:
         source.refuse("TIMEOUT_S: must be a number of seconds, more than 0")
     name, tolerance = _name(source, constants), _tolerance(source, constants)
     contracts = _contracts(source, constants, device)
@@ -111,7 +114,7 @@ def entry_point_of(name: str) -> str:
 def default_tolerance(outputs: Mapping[str, Tensor]) -> Tolerance:
     """Return the tolerance of a task that declares none."""
     kinds = {tensor.dtype for tensor in outputs.values()}
-    for dtype in ("bfloat16", "float16", "float32", "float64"):
+    for dtype in ("float8_e5m2", "float8_e4m3fn", "bfloat16", "float16", "float32", "float64"):
         if dtype in kinds:
             return TOLERANCES[dtype]
     return Tolerance(rtol=0.0, atol=0.0)
@@ -119,8 +122,8 @@ def default_tolerance(outputs: Mapping[str, Tensor]) -> Tolerance:
 
 def _name(source: SourceFile, constants: Mapping[str, Any]) -> str:
     name = constants.get("NAME", plain_name(source.path))
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        source.refuse("NAME: must be a word of letters, digits, _, . and -")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or len(name) > LONGEST_NAME:
+        source.refuse(f"NAME: must be a word of at most {LONGEST_NAME} letters, digits, _, . and -")
     return name
 
 
@@ -151,6 +154,9 @@ def _reference(source: SourceFile, workloads: Sequence[Workload]) -> str:
 def _workloads(source: SourceFile, constants: Mapping[str, Any]) -> list[Workload]:
     search = _listed(source, constants, "WORKLOADS") or [("default", {})]
     held_out = _listed(source, constants, "HELD_OUT")
+    twice = repeated(name for name, _ in (*search, *held_out))
+    if twice is not None:
+        source.refuse(f"WORKLOADS, HELD_OUT: the name {twice!r} is used twice; workloads of equal sizes need names")
     return [_workload(source, name, sizes, "search") for name, sizes in search] + [
         _workload(source, name, sizes, "held_out") for name, sizes in held_out
     ]
@@ -158,8 +164,10 @@ def _workloads(source: SourceFile, constants: Mapping[str, Any]) -> list[Workloa
 
 def _listed(source: SourceFile, constants: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
     """Return workloads as names and what `inputs` is given; without names they are told by their values."""
-    value = constants.get(key, [])
-    named = list(value.items()) if isinstance(value, dict) else [(None, sizes) for sizes in value or []]
+    value = constants.get(key) or []
+    if not isinstance(value, list | tuple | dict):
+        source.refuse(f"{key}: must be a list of dicts, or a dict of them by name")
+    named = list(value.items()) if isinstance(value, dict) else [(None, sizes) for sizes in value]
     found: list[tuple[str, dict[str, Any]]] = []
     for name, sizes in named:
         if not isinstance(sizes, dict) or not all(isinstance(argument, str) for argument in sizes):
@@ -175,24 +183,36 @@ def _workload(source: SourceFile, name: str, given: Mapping[str, Any], split: st
     unknown = [argument for argument in given if argument not in parameters]
     if unknown:
         source.refuse(f"workload {name!r}: inputs() has no argument {unknown[0]!r}; it has {', '.join(parameters)}")
-    values = {**source.defaults("inputs"), **given}
-    missing = [parameter for parameter in parameters if parameter not in values]
+    missing = [parameter for parameter in source.required("inputs") if parameter not in (*given, "seed")]
     if missing:
         source.refuse(f"workload {name!r}: says nothing of the argument {missing[0]!r} of inputs(); see WORKLOADS")
+    # A default that is no such value, None say, is left to Python.
+    values = {key: value for key, value in source.defaults("inputs").items() if _passed_on(value)} | dict(given)
+    odd = [argument for argument in given if not _passed_on(given[argument])]
+    if odd:
+        source.refuse(
+            f"workload {name!r}: {odd[0]}: must be a finite number, a text, True or False, it is {given[odd[0]]!r:.80}"
+        )
+    parameters = [parameter for parameter in parameters if parameter in values]
     axes = {key: values[key] for key in parameters if type(values[key]) is int}
     params = {key: values[key] for key in parameters if key not in axes}
     try:
-        return Workload.model_validate({"name": name, "split": split, "axes": axes, "params": params})
+        return Workload.model_validate({"name": name, "split": split, "axes": axes, "params": params}, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        source.refuse(f"workload {name!r}: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+        reason = first["msg"].removeprefix("Value error, ")
+        source.refuse(f"workload {name!r}: {'.'.join(map(str, first['loc']))}: {reason}")
+
+
+def _passed_on(value: Any) -> bool:
+    return isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _tolerance(source: SourceFile, constants: Mapping[str, Any]) -> Tolerance | None:
     if "TOLERANCE" not in constants:
         return None
     try:
-        return Tolerance.model_validate(constants["TOLERANCE"])
+        return Tolerance.model_validate(constants["TOLERANCE"], strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         source.refuse(f"TOLERANCE{''.join(f'.{step}' for step in first['loc'])}: {first['msg']}")
@@ -200,8 +220,9 @@ def _tolerance(source: SourceFile, constants: Mapping[str, Any]) -> Tolerance | 
 
 def _contracts(source: SourceFile, constants: Mapping[str, Any], device: str) -> dict[Language, Contract]:
     languages = constants.get("LANGUAGES", LANGUAGES[device])
-    if isinstance(languages, str) or not languages or not set(languages) <= set(get_args(Language)):
-        source.refuse(f"LANGUAGES: must be a list of some of {', '.join(get_args(Language))}")
+    known = get_args(Language)
+    if not isinstance(languages, list | tuple) or not languages or not all(word in known for word in languages):
+        source.refuse(f"LANGUAGES: must be a list of some of {', '.join(known)}")
     seeds = _seeds(source, constants.get("SEED", {}), languages)
     entry_point = entry_point_of(_name(source, constants))
     contracts: dict[Language, Contract] = {}

@@ -41,7 +41,7 @@ class SourceFile:
         except SyntaxError as error:
             self.refuse(f"line {error.lineno or 1}: {error.msg}")
         except (ValueError, RecursionError, MemoryError) as error:
-            self.refuse(f"is not Python: {error or 'nested too deeply'}")
+            self.refuse(f"is not Python: {str(error) or 'nested too deeply'}")
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:

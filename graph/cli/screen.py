@@ -32,7 +32,7 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """Write one line for people."""
-        self.console.print(Text(text, style=style))
+        self.console.print(Text(_harmless(text), style=style))
 
     def facts(self, lines: list[tuple[str, str]]) -> None:
         """Write (label, text) lines with the texts in one column; a repeated label is written once."""
@@ -41,7 +41,7 @@ class Screen:
         for label, text in lines:
             name = "" if label == before else label
             before = label
-            self.console.print(Text.assemble((name.ljust(width + 2), "bold"), text))
+            self.console.print(Text.assemble((name.ljust(width + 2), "bold"), _harmless(text)))
 
     def page(self, lines: Iterable[str]) -> None:
         """Write many lines for people, without styles: thousands take no time."""
@@ -52,6 +52,11 @@ class Screen:
         """Write `value` as JSON on stdout."""
         sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
         sys.stdout.flush()
+
+
+def _harmless(text: str) -> str:
+    """Return `text` without what could steer a terminal: what a task says of itself is nobody's word."""
+    return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
 
 
 def complain(line: str) -> None:

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -186,6 +187,20 @@ def _blob_link_out(root: Path) -> None:
     blob_path(root).symlink_to(outside)
 
 
+def _again(kind: str, suffix: str) -> Break:
+    def change(root: Path) -> None:
+        (root / kind / "other").mkdir()
+        shutil.copy(root / kind / "gqa_paged" / f"{NAME}.{suffix}", root / kind / "other")
+
+    return change
+
+
+def _pipe(root: Path) -> None:
+    path = root / "workloads" / "gqa_paged" / f"{NAME}.jsonl"
+    path.unlink()
+    os.mkfifo(path)
+
+
 def _stored(path: str) -> dict[str, str]:
     return {"type": "safetensors", "path": path, "tensor_key": "kv_indptr"}
 
@@ -242,7 +257,10 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         "is a pointer of Git LFS; fetch the file with: git lfs pull",
     ),
     "not finite": (_given(sm_scale={"type": "scalar", "value": float("inf")}), "inputs.sm_scale: inf is not a number"),
-    "number for a tensor": (_given(q={"type": "scalar", "value": 1}), "inputs.q: 1 is not a number for a tensor"),
+    "number for a tensor": (
+        _given(q={"type": "scalar", "value": 1}),
+        "inputs.q: 1 is a number, the argument is a tensor",
+    ),
     "blob in Git LFS": (_blob(b"version https://git-lfs.github.com/spec/v1\noid"), "is a pointer of Git LFS"),
     "blob of garbage": (_blob(b"\xff" * 64), "is no safetensors file"),
     "blob cut short": (_blob(_header(ENTRY)), "the entry of 'kv_indptr' is inconsistent"),
@@ -255,6 +273,27 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         _blob(_header({**ENTRY, "dtype": "F32"}, b" " * 16)),
         "holds float32 [4], declared is int32",
     ),
+    "blob of another kind": (
+        _blob(_header({**ENTRY, "dtype": []}, b" " * 16)),
+        "the entry of 'kv_indptr' is inconsist",
+    ),
+    "blob is a folder": (lambda root: blob_path(root).mkdir(parents=True), ".safetensors is not a plain file"),
+    "blob of a long name": (_given(kv_indptr=_stored("x" * 300)), "workload.inputs.kv_indptr.path: 'xxx"),
+    "blob of half a letter": (_given(kv_indptr=_stored("\ud800")), "path: '\\ud800' is not a path within"),
+    "a true axis": (_axes(num_pages=True), "jsonl:1: workload.axes.num_pages: Input should be a valid integer"),
+    "a number too large": (
+        _given(sm_scale={"type": "scalar", "value": 10**400}),
+        "inputs.sm_scale: 1000000000000000000000000000000000000000 is not a number, or not finite",
+    ),
+    "a workload twice": (
+        lambda root: write_folder(root, lines=[workload(UUIDS[0], 1, 40, 17)] * 2) and None,
+        f"jsonl:2: workload.uuid: '{UUIDS[0]}' is used twice",
+    ),
+    "a workload that steers": (_workload(uuid="\x1b[2J"), "jsonl:1: workload.uuid: must be printable, on one line"),
+    "a definition twice": (_again("definitions", "json"), f"{NAME}.json: is there twice"),
+    "workloads twice": (_again("workloads", "jsonl"), f"{NAME}.jsonl: is there twice"),
+    "no plain file": (_pipe, f"{NAME}.jsonl: is not a plain file"),
+    "a word of Python": (_input(**{"lambda": folders.tensor("batch_size")}), ".json: inputs.lambda: is a word of Py"),
     "steers a terminal": (_definition(name="\x1b[31m"), "name: is '\\x1b[31m'"),
 }
 

@@ -290,6 +290,12 @@ REFUSED = {
     "no submission": (YAML.replace('"@SUBMISSION@"', "task.py"), "files: none has the source @SUBMISSION@"),
     "CUDA": (YAML.replace("lang: py", "lang: cu"), "lang: 'cu' must be one of py"),
     "main": (YAML.replace("main: eval.py", "main: run.py"), "config.main: 'run.py' is none of the files"),
+    "a list of mains": (YAML.replace("main: eval.py", "main: [eval.py]"), "config.main: ['eval.py'] is none of"),
+    "two programs": (
+        YAML.replace("source: task.py", 'source: "@SUBMISSION@"'),
+        "files[1].source: two files are the pro",
+    ),
+    "nested": (YAML + "a: " + "[" * 50_000, "task.yml: not valid YAML: line 18: nested too deeply"),
     "ranking": (YAML.replace("geom", "best"), "ranking_by: 'best' must be one of last, mean, geom"),
     "timeout": (YAML.replace("100", "-1"), "test_timeout: -1 must be a whole number of seconds"),
     "a case": (YAML.replace("n: 8", "n: [8]"), "tests[0].n: [8] must be a whole number or a word"),

@@ -155,7 +155,10 @@ REFUSED = {
     "a file elsewhere": (BY_PATH.replace('["helper.py"]', '["../helper.py"]'), "FILES: '../helper.py' is not the name"),
     "a seed elsewhere": (BY_PATH.replace('"seed.py"', '"/etc/hosts"'), "SEED: '/etc/hosts' is not the name"),
     "a missing file": (BY_PATH.replace('"helper.py"', '"other.py"'), "other.py: no such file"),
-    "a goal": (BY_PATH.replace('"max"', '"most"'), "goal: Input should be 'max' or 'min'"),
+    "a goal": (BY_PATH.replace('"max"', '"most"'), "GOAL: Input should be 'max' or 'min'"),
+    "a metric": (BY_PATH + "METRIC = 5\n", "METRIC: Input should be a valid string"),
+    "a limit": (BY_PATH + "TIMEOUT_S = 1e999\n", "TIMEOUT_S: Input should be less than"),
+    "a true limit": (BY_PATH + "TIMEOUT_S = True\n", "TIMEOUT_S: must be a number"),
     "a constant": (BY_PATH.replace("TIMEOUT_S", "TIMEOUT_MS"), "did you mean 'TIMEOUT_S'"),
 }
 

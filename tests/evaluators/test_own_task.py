@@ -90,6 +90,36 @@ STOPPED = {
     "a star": (PLAIN.replace("(n, d, seed", "(n, d, *more, seed"), "inputs: must name each of its parameters"),
     "a computed constant": (PLAIN.replace("TIMEOUT_S = 7", "TIMEOUT_S = 7 * 2 + len('a')"), "TIMEOUT_S: must be writ"),
     "a misspelt constant": (PLAIN.replace("HELD_OUT", "HELDOUT"), "did you mean 'HELD_OUT'?"),
+    "no list of workloads": (PLAIN.replace("HELD_OUT = [", "HELD_OUT = 3 or ["), "HELD_OUT: must be writ"),
+    "a number of workloads": (PLAIN + "HELD_OUT = 3\n", "HELD_OUT: must be a list of dicts, or a dict of them by name"),
+    "one name": (PLAIN + "HELD_OUT = {'small': {'n': 4}}\n", "WORKLOADS, HELD_OUT: the name 'small' is used twice"),
+    "no finite number": (
+        PLAIN + "HELD_OUT = [{'n': 4, 'd': 4, 'scale': 1e999}]\n",
+        "scale: must be a finite number, a text",
+    ),
+    "bytes": (
+        PLAIN + "HELD_OUT = [{'n': 4, 'd': 4, 'scale': b'1'}]\n",
+        "scale: must be a finite number, a text, True or",
+    ),
+    "a name that steers": (
+        PLAIN + "HELD_OUT = {'\\x1b[2J': {'n': 4, 'd': 4}}\n",
+        "name: must be printable, on one line",
+    ),
+    "half a letter": (PLAIN + "HELD_OUT = {'\\ud800': {'n': 4, 'd': 4}}\n", "name: Input should be a valid string"),
+    "a long name": (PLAIN + f'NAME = "{"x" * 201}"\n', "NAME: must be a word of at most 200 letters"),
+    "a device of another kind": (PLAIN + "DEVICE = []\n", "DEVICE: must be one of cpu, cuda"),
+    "languages of another kind": (PLAIN + "LANGUAGES = [[]]\n", "LANGUAGES: must be a list of some of cpp"),
+    "a number of languages": (PLAIN + "LANGUAGES = 5\n", "LANGUAGES: must be a list of some of cpp"),
+    "an endless tolerance": (
+        PLAIN + "TOLERANCE = {'rtol': 1e999, 'atol': 0}\n",
+        "TOLERANCE.rtol: Input should be a fin",
+    ),
+    "a true tolerance": (
+        PLAIN + "TOLERANCE = {'rtol': True, 'atol': 0}\n",
+        "TOLERANCE.rtol: Input should be a valid num",
+    ),
+    "a true limit": (PLAIN + "TIMEOUT_S = True\n", "TIMEOUT_S: must be a number of seconds"),
+    "nested": ("x = " + "-" * 100_000 + "1\n", "is not Python: nested too deeply"),
     "a limit": (PLAIN.replace("TIMEOUT_S = 7", "TIMEOUT_S = -7"), "TIMEOUT_S: must be a number of seconds"),
     "an unknown argument": (PLAIN.replace('"n": 8', '"m": 8'), "'small': inputs() has no argument 'm'"),
     "a missing argument": (PLAIN.replace('"n": 8, ', ""), "'small': says nothing of the argument 'n'"),
@@ -202,3 +232,10 @@ def test_the_guide_does_what_it_says_and_the_search_keeps_the_task(tmp_path: Pat
 
 def insert(title: str) -> dict[str, object]:
     return {"kind": "insert", "parent": "root", "intent": {"title": title, "priority": 0.5}}
+
+
+def test_a_default_that_is_no_size_is_left_to_python(write: Callable[..., str]) -> None:
+    text = "def inputs(n=4, dtype=torch.float64, like=None, sizes=(1, 2)):\n    return torch.ones(n, dtype=dtype)\n"
+    task = resolve_task(write(f"import torch\n\n{text}def reference(x):\n    return x\n"))
+    assert (task.workloads[0].axes, task.workloads[0].params) == ({"n": 4}, {})
+    assert task.inputs == {"x": Tensor(shape=("n",), dtype="float64")}

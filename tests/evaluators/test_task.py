@@ -39,7 +39,7 @@ def task(**fields: Any) -> Task:
         ({"outputs": {"x": MATRIX}}, "outputs: a name is both an input and an output"),
         ({"workloads": (Workload(name="w", axes={}),)}, "workload 'w': axes must be exactly"),
         ({"workloads": (Workload(name="w", axes={"rows": 1, "cols": 8}),)}, "workload 'w': axes must be exactly"),
-        ({"workloads": (Workload(name="w", axes={"rows": 1}),) * 2}, "workloads: a name is used twice"),
+        ({"workloads": (Workload(name="w", axes={"rows": 1}),) * 2}, "workloads: the name 'w' is used twice"),
         ({"workloads": (Workload(name="w", axes={"rows": 1}, split="held_out"),)}, 'must have split = "search"'),
         ({"arguments": ("x", "a")}, "arguments: must list every input, then every output"),
         ({"arguments": ("y", "x", "a")}, "arguments: must list every input, then every output"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -28,12 +29,13 @@ class DataFolder:
 
     def definition(self, name: str) -> tuple[Definition, Path]:
         """Return a definition and the file that it is in."""
-        paths = {path.stem: path for path in sorted((self.root / "definitions").glob("**/*.json"))}
+        found = sorted((self.root / "definitions").glob("**/*.json"))
+        paths = {path.stem: path for path in found}
         if name not in paths:
             close = get_close_matches(name, list(paths), n=1, cutoff=0.0)
             nearest = f"; did you mean {close[0]!r}?" if close else ""
             raise TaskError(f"{self.root / 'definitions'}: there is no {name}.json{nearest}")
-        path = self.inside(paths[name])
+        path = self.inside(_only([path for path in found if path.stem == name]))
         definition = read_record(Definition, _json(_text(path), str(path)), str(path))
         if definition.name != name:
             raise TaskError(f"{path}: name: is {definition.name!r}, the file is called {name!r}")
@@ -41,18 +43,24 @@ class DataFolder:
 
     def workloads(self, definition: Definition) -> list[tuple[Workload, str]]:
         """Return a definition's workloads, each with `file:line` for messages."""
-        paths = [path for path in (self.root / "workloads").glob("**/*.jsonl") if path.stem == definition.name]
+        found_files = sorted((self.root / "workloads").glob("**/*.jsonl"))
+        paths = [path for path in found_files if path.stem == definition.name]
         if not paths:
             raise TaskError(f"{self.root / 'workloads'}: there is no {definition.name}.jsonl")
-        path = self.inside(paths[0])
+        path = self.inside(_only(paths))
         found: list[tuple[Workload, str]] = []
+        known = set[str]()
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_JSON_BYTES + 1), b""), start=1):
                 place = f"{path}:{number}"
                 if len(line) > MAX_JSON_BYTES or len(found) >= MAX_WORKLOADS:
                     raise TaskError(f"{place}: more than {MAX_JSON_BYTES} bytes or {MAX_WORKLOADS} workloads")
                 if line.strip():
-                    found.append((_workload(line, place, definition), place))
+                    workload = _workload(line, place, definition)
+                    if workload.uuid in known:
+                        raise TaskError(f"{place}: workload.uuid: {workload.uuid!r} is used twice")
+                    known.add(workload.uuid)
+                    found.append((workload, place))
         if not found:
             raise TaskError(f"{path}: holds no workload")
         return found
@@ -61,8 +69,8 @@ class DataFolder:
         """Return `path` when what it leads to lies in the folder."""
         try:
             inside = path.resolve().is_relative_to(self.root.resolve())
-        except (OSError, RuntimeError) as error:
-            raise TaskError(f"{path}: cannot be read: {error}") from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise TaskError(_printable(f"{path}: cannot be read: {error}")) from error
         if not inside:
             raise TaskError(f"{path}: leads out of {self.root}")
         return path
@@ -70,9 +78,25 @@ class DataFolder:
     def blob(self, relative: str, place: str) -> Path:
         """Return where a workload's file is (it may be missing); `place` names the field that asks for it."""
         pure = PurePosixPath(relative)
-        if pure.is_absolute() or ".." in pure.parts or "\\" in relative or "\0" in relative:
+        if pure.is_absolute() or ".." in pure.parts or "\\" in relative or not relative.isprintable():
             raise TaskError(f"{place}: {relative!r} is not a path within {self.root}")
-        return self.inside(self.root / pure)
+        path = self.inside(self.root / pure)
+        try:
+            if path.exists() and not path.is_file():
+                raise TaskError(f"{place}: {path} is not a plain file")
+        except OSError as error:
+            raise TaskError(f"{place}: {relative[:200]!r} cannot be read: {error.strerror}") from error
+        return path
+
+
+def _only(paths: Sequence[Path]) -> Path:
+    """Return the only one of `paths`, a plain file."""
+    path, *others = paths
+    if others:
+        raise TaskError(f"{path}: is there twice: {others[0]}")
+    if not path.is_file():
+        raise TaskError(f"{path}: is not a plain file")
+    return path
 
 
 def read_record(model: type[R], data: Any, place: str) -> R:
@@ -82,8 +106,8 @@ def read_record(model: type[R], data: Any, place: str) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(step) for step in first["loc"] if str(step) not in ("[key]", "const", "var"))
-        reason = "missing" if first["type"] == "missing" else first["msg"]
-        raise TaskError(_printable(f"{place}: {field}: {reason}")) from error
+        reason = "missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+        raise TaskError(_printable(f"{place}: {field}{': ' if field else ''}{reason}")) from error
 
 
 def _workload(line: bytes, place: str, definition: Definition) -> Workload:
@@ -116,7 +140,7 @@ def _json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TaskError(f"{place}: is not JSON: {error or 'nested too deeply'}") from error
+        raise TaskError(f"{place}: is not JSON: {str(error) or 'nested too deeply'}") from error
 
 
 def _printable(text: str) -> str:

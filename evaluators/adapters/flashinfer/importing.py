@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import keyword
 import math
 import warnings
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from evaluators.worker.layout import ITEM_BYTES
 
 SEARCHED = 8
 """Of more workloads than this, so many, evenly spaced in the file, are searched on; the others are held out."""
+_LARGEST_FLOAT = 3.4028234e38
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,14 @@ def import_task(folder: DataFolder, name: str, options: Options) -> Task:
             timeout_s=300.0,
             origin=options.origin,
         )
+        check_reference(reference, tuple(definition.inputs))
     except ValidationError as error:
-        raise TaskError(f"{path}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from error
-    check_reference(reference, tuple(definition.inputs))
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        reason = first["msg"].removeprefix("Value error, ")
+        raise TaskError(f"{path}: {field}{': ' if field else ''}{reason}") from error
+    except TaskError as error:
+        raise TaskError(f"{path}: {error}") from error
     return task
 
 
@@ -91,6 +98,8 @@ def _is_spec(node: ast.Assign) -> bool:
 def _check_definition(definition: Definition, place: str) -> None:
     for group, arguments in (("inputs", definition.inputs), ("outputs", definition.outputs)):
         for name, argument in arguments.items():
+            if keyword.iskeyword(name):
+                raise TaskError(f"{place}: {group}.{name}: is a word of Python, no argument can be called by it")
             _check_argument(definition, argument, f"{place}: {group}.{name}", output=group == "outputs")
     both = set(definition.inputs) & set(definition.outputs)
     if both:
@@ -120,7 +129,7 @@ def _check_run(definition: Definition, place: str) -> None:
             warnings.simplefilter("ignore")
             module = ast.parse(definition.reference)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise TaskError(f"{place}: reference: is not Python: {error}") from error
+        raise TaskError(f"{place}: reference: is not Python: {str(error) or 'nested too deeply'}") from error
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "run"]
     if not functions:
         raise TaskError(f"{place}: reference: defines no function run({', '.join(definition.inputs)})")
@@ -179,8 +188,7 @@ def _source(
     given = workload.inputs[name]
     place = f"{place}: workload.inputs.{name}"
     if isinstance(given, Number):
-        if argument.shape is not None or not math.isfinite(given.value):
-            raise TaskError(f"{place}: {given.value} is not a number for a tensor, or not finite")
+        _check_number(argument, given.value, place)
         return {name: given.value}
     if not isinstance(given, Stored):
         return {}
@@ -197,6 +205,18 @@ def _source(
             f"{place}: {path} holds {found.dtype} {list(found.shape)}, declared is {argument.dtype} {list(wanted)}"
         )
     return {f"stored_{name}": f"{file_digest(path)}:{found.start}:{found.dtype}:{given.path}"}
+
+
+def _check_number(argument: Argument, value: float, place: str) -> None:
+    """Check that a given number is one that a program can be handed; raises TaskError."""
+    if argument.shape is not None:
+        raise TaskError(f"{place}: {str(value)[:40]} is a number, the argument is a tensor")
+    if argument.dtype.startswith("int"):
+        most = 2**63 if argument.dtype == "int64" else 2**31
+        if type(value) is not int or not -most <= value < most:
+            raise TaskError(f"{place}: {str(value)[:40]} is not an {'int64' if most == 2**63 else 'int32'}")
+    elif isinstance(value, bool) or abs(value) > _LARGEST_FLOAT or value != value:
+        raise TaskError(f"{place}: {str(value)[:40]} is not a number, or not finite")
 
 
 def _check_makeable(definition: Definition, name: str, problem: str) -> None:

@@ -2,9 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from evaluators.task import AxisSize, Name
+from evaluators.task import AxisSize, Label, Name
+
+Size = Annotated[AxisSize, Strict()]
+"""Of an axis: neither true nor \"4\" is one."""
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1",
@@ -23,7 +26,7 @@ class ConstAxis(Format):
     """An axis of one size."""
 
     type: Literal["const"] = "const"
-    value: AxisSize
+    value: Size
     description: str | None = None
 
 
@@ -81,8 +84,8 @@ class Stored(Format):
 class Workload(Format):
     """One size, and where each input comes from."""
 
-    uuid: str = Field(min_length=1)
-    axes: dict[Name, AxisSize]
+    uuid: Label
+    axes: dict[Name, Size]
     inputs: dict[Name, Annotated[Random | Number | Stored, Field(discriminator="type")]]
 
 

@@ -60,7 +60,7 @@ def file_digest(path: Path) -> str:
 
 def _entry(entry: Any, data_start: int) -> StoredTensor | None:
     """Return a header's entry, None when it contradicts itself."""
-    if not isinstance(entry, dict) or entry.get("dtype") not in TYPES:
+    if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str) or entry["dtype"] not in TYPES:
         return None
     shape: Any = entry.get("shape")
     offsets: Any = entry.get("data_offsets")
@@ -73,4 +73,4 @@ def _entry(entry: Any, data_start: int) -> StoredTensor | None:
 
 
 def _sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, int) and item >= 0 for item in value)
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)

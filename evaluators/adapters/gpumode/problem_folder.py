@@ -18,6 +18,7 @@ _LARGEST = 2**63
 _UP = 2
 """How many folders above its own a problem's files may lie: the set shares eval.py and utils.py."""
 _TIMEOUT_S = 180
+_DEEPEST = 20
 
 Case = Mapping[str, int | str | bool]
 
@@ -43,8 +44,12 @@ class ProblemFolder:
 
 
 def _plain_yaml(text: str) -> Any:
-    """Return YAML without anchors: a few lines of them can stand for more than any memory."""
+    """Return YAML without anchors, a few lines of which can stand for more than any memory, and not nested deeply."""
+    depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.YAMLError(f"line {event.start_mark.line + 1}: nested too deeply")
         if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError(f"line {event.start_mark.line + 1}: anchors and aliases are not allowed")
     return yaml.safe_load(text)
@@ -108,6 +113,8 @@ class _Reader:
             if name in texts or name == submission:
                 self.refuse(f"{field}.name", f"{name!r} is used twice")
             if source == SUBMISSION:
+                if submission:
+                    self.refuse(f"{field}.source", f"two files are the program: {submission} and {name}")
                 submission = name
             else:
                 texts[name] = self._text(f"{field}.source", source)
@@ -144,7 +151,7 @@ def read_folder(path: Path) -> ProblemFolder:
     files, submission = reader.files()
     config = table.get("config", {})
     main = config.get("main", "eval.py") if isinstance(config, dict) else None
-    if main not in files:
+    if not isinstance(main, str) or main not in files:
         reader.refuse("config.main", f"{main!r} is none of the files")
     seed = table.get("seed")
     if seed is not None and type(seed) is not int:

@@ -60,8 +60,9 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
 def _about(source: SourceFile, probe: str, workloads: Sequence[Workload]) -> dict[str, Any]:
     """Return how the problem's data is put together, and what of it differs from case to case."""
     about = probed(source, probe, workloads, PROBE_S, fake=True).about
-    if "problem" in about:
-        source.refuse(str(about["problem"]))
+    if not isinstance(about, dict) or not {"leaves", "shape", "promoted", "flags"} <= set(about):
+        problem = about.get("problem") if isinstance(about, dict) else None
+        source.refuse(str(problem or "what it says of its data is not understood"))
     names = [name for _, name in about["leaves"] if name is not None]
     if len(set(names)) != len(names) or not names:
         source.refuse("generate_input: two parts of its data have one name, or there is none")
