@@ -4,6 +4,8 @@ import asyncio
 import os
 from contextlib import nullcontext
 
+from pydantic import TypeAdapter, ValidationError
+
 from evaluators.adapters.driver_source import driver_files, driver_source
 from evaluators.evaluation import Environment
 from evaluators.isolation import IsolatedFailure, Isolation, isolation
@@ -31,6 +33,9 @@ class Finding(Record):
     detail: str = ""
 
 
+_FINDINGS = TypeAdapter(tuple[Finding, ...])
+
+
 def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ...]:
     """Run the task's reference, confined (by `server`, if given), in every way that tells whether it can be fooled.
 
@@ -48,7 +53,10 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
             answer = means.run(driver, request, files=files, timeout_s=limit_s, lock="shared").value
         except IsolatedFailure as failure:
             return (Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message),)
-    return tuple(Finding.model_validate(finding) for finding in answer)
+    try:
+        return _FINDINGS.validate_python(answer)
+    except ValidationError:
+        return (Finding(check="the reference runs", state="failed", detail="it answers in the checks' place"),)
 
 
 def _memory_bytes(task: Task) -> int:

@@ -114,7 +114,7 @@ def _answer_in(fd: int, output: str) -> Any:
     try:
         answer = json.loads(os.pread(fd, size, 0))
         json.dumps(answer, ensure_ascii=False).encode()  # Half a surrogate pair could not be written down.
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CandidateFailure(Status.RUNTIME_ERROR, f"its answer is not JSON: {error}", log=output) from error
     return answer
 

@@ -100,11 +100,22 @@ class Oracle:
 
     def _bytes(self, value: Any, argument: Argument, case: Case) -> Bytes:
         if argument.shape is None:
-            item = np.array([value], dtype=_SCALAR_TYPES[argument.dtype]).view(np.uint8)
+            item = self._number(value, argument, case).view(np.uint8)
             return item if self._task.device == "cpu" else torch.from_numpy(item).to(self._task.device)
         self._check(value, argument, case, "inputs()")
         data: torch.Tensor = value.detach().contiguous().view(-1).view(torch.uint8)
         return data.numpy().copy() if self._task.device == "cpu" else data.clone()
+
+    def _number(self, value: Any, argument: Argument, case: Case) -> "np.ndarray[Any, Any]":
+        """Return a number as an array of one item. Raises TaskFault for one that its type cannot hold."""
+        kind = np.dtype(_SCALAR_TYPES[argument.dtype])
+        try:
+            item = np.array([value], dtype=kind)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise TaskFault(f"task {self._task.name}: inputs() for {case.name}: {argument.name}: {error}") from error
+        if kind.kind == "i" and item[0] != value:
+            raise TaskFault(f"task {self._task.name}: inputs() for {case.name}: {argument.name} is {value}, no {kind}")
+        return item
 
     def _check(self, value: Any, argument: Argument, case: Case, what: str) -> None:
         shape = tuple(case.axes[axis] for axis in argument.shape or ())

@@ -69,7 +69,54 @@ MISTAKES: dict[str, tuple[str, Task | str, str]] = {
         + "\nimport os\nCALLS = []\n",
         "exited with code 3 before it answered",
     ),
+    "baseline of two": (
+        "the baseline is right",
+        GOOD + "\ndef baseline(x):\n    return x, x\n",
+        "returned 2 values for the outputs y",
+    ),
+    "baseline of none": ("the baseline is right", GOOD + "\ndef baseline(x): ...\n", "y is a NoneType"),
+    "endless baseline": (
+        "the baseline is right",
+        tiny.softmax(0.3, GOOD + "\ndef baseline(x):\n    while True: pass\n"),
+        "the baseline at small: no end within 0.3 s",
+    ),
+    "another name": (
+        "the reference runs",
+        GOOD.replace("return torch", "return {'z': 1} #"),
+        "gave the outputs z; the",
+    ),
+    "answers itself": (
+        "the reference runs",
+        GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '5'\n",
+        "it answers in the checks' place",
+    ),
+    "answers deeply": (
+        "floors",
+        GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '[' * 100_000\n",
+        "its answer is not JSON",
+    ),
     "never returns": ("the reference runs", tiny.softmax(0.3, ENDLESS), "no end within"),
+}
+
+
+def returning(expression: str, **changes: object) -> Task:
+    text = GOOD.replace("return torch.softmax(x, dim=1)", f"return {expression}")
+    return tiny.softmax(reference=text).model_copy(update=changes)
+
+
+HONEST = {
+    "a number": returning("x.double().sum().float()", outputs={"y": Tensor(shape=(), dtype="float32")}),
+    "few are true": returning("x > 2.9", outputs={"y": Tensor(shape=("rows", "cols"), dtype="bool")}),
+    "an empty end": returning("torch.where(torch.arange(x.shape[1]) < 40, x, 0.0)"),
+    "endless values": returning("torch.where(x > 1, float('-inf'), x * 2)"),
+    "of eight bits": returning(
+        "x.to(torch.float8_e4m3fn)",
+        outputs={"y": Tensor(shape=("rows", "cols"), dtype="float8_e4m3fn")},
+        tolerance=Tolerance(rtol=0.13, atol=0.01),
+    ),
+    "exact": returning("x.relu()", tolerance=Tolerance(rtol=0, atol=0)),
+    "what is no number": returning("torch.nan_to_num(torch.where(x > 1, float('nan'), x))"),
+    "written over": returning("x.mul_(2)"),
 }
 
 
@@ -86,6 +133,19 @@ def test_a_mistake_is_found(what: str, server: Isolation) -> None:
     findings = check_task(task, server)
     found = next(finding for finding in findings if finding.check == check)
     assert (found.state, reason in found.detail) == ("failed", True), found
+
+
+@pytest.mark.parametrize("what", HONEST)
+def test_an_odd_task_passes(what: str, server: Isolation) -> None:
+    findings = check_task(HONEST[what], server)
+    assert {finding.state for finding in findings} == {"passed"}, findings
+
+
+def test_inputs_that_are_no_numbers_are_the_same_again(server: Isolation) -> None:
+    holed = GOOD.replace("def reference", "_made = inputs\ndef inputs(*given):\n    x = _made(*given)['x']\n"
+                         "    return {'x': torch.where(x > 1, float('nan'), x)}\ndef reference")  # fmt: skip
+    task = tiny.softmax(reference=holed.replace("softmax(x,", "softmax(torch.nan_to_num(x),"))
+    assert {finding.state for finding in check_task(task, server)} == {"passed"}
 
 
 def test_the_closest_floor_is_named_where_there_is_one(server: Isolation) -> None:

@@ -112,16 +112,23 @@ def _entries(made: dict[str, Any], answer: Any, where: str) -> dict[str, Any]:
 
 def _describe(value: Any) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
-        if value.dtype not in _NAMES:
-            return {"problem": f"its type {value.dtype} is not one of {', '.join(_NAMES.values())}"}
-        if 0 in value.shape:
-            return {"problem": f"it is empty: its shape is {list(value.shape)}"}
-        return {"dtype": _NAMES[value.dtype], "shape": list(value.shape)}
+        return _described_tensor(value)
     if isinstance(value, int):
-        return {"scalar": "int64"}
+        held = -(2**63) <= value < 2**63
+        return {"scalar": "int64"} if held else {"problem": "it is a number that no int64 can hold"}
     if isinstance(value, float):
         return {"scalar": "float64"}
     return {"problem": f"it is {_kind(value)}, neither a tensor nor a number"}
+
+
+def _described_tensor(value: torch.Tensor) -> dict[str, Any]:
+    if value.dtype not in _NAMES:
+        return {"problem": f"its type {value.dtype} is not one of {', '.join(_NAMES.values())}"}
+    if value.layout != torch.strided:
+        return {"problem": f"its layout {value.layout} is not that of a plain tensor"}
+    if 0 in value.shape:
+        return {"problem": f"it is empty: its shape is {list(value.shape)}"}
+    return {"dtype": _NAMES[value.dtype], "shape": list(value.shape)}
 
 
 def _say(stage: str) -> None:

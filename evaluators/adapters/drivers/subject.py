@@ -62,30 +62,31 @@ class Subject:
             made = self.names["inputs"](dict(case["axes"]), dict(case["params"]), seed)
         if not isinstance(made, dict):
             raise Refused(f"inputs() returned a {type(made).__name__}, not a dict")
-        return self._placed(made)
+        return self._placed(self._declared(made, "inputs"))
 
     def reference(self, made: Tensors) -> Tensors:
         """Return the right outputs by name."""
         with torch.no_grad(), self._limited(f"reference() of {self._at}"):
             return self._outputs(self.names["reference"](**made))
 
-    def baseline(self, made: Tensors) -> Callable[[], Tensors]:
-        """Return the baseline on copies of these inputs, planned if it is one that plans."""
-        call = self._baseline(copied(made))
-        return lambda: self._outputs(call())
+    def baseline(self, made: Tensors) -> Tensors:
+        """Return what the baseline gives for these inputs, by name."""
+        with torch.no_grad(), self._limited(f"the baseline at {self._at}"):
+            return self._outputs(self._baseline(copied(made))())
 
     def fastest_ns(self, made: Tensors) -> int:
         """Return the least time of one call of the baseline, nanoseconds; a GPU has ended its work by then."""
-        call = self._baseline(copied(made))
-        call()
-        self._rest()
         times: list[int] = []
-        until = time.monotonic() + _TIMING_S
-        while len(times) < _LEAST_TIMES or (time.monotonic() < until and len(times) < _MOST_TIMES):
-            started = time.perf_counter_ns()
+        with torch.no_grad(), self._limited(f"the baseline at {self._at}"):
+            call = self._baseline(copied(made))
             call()
             self._rest()
-            times.append(time.perf_counter_ns() - started)
+            until = time.monotonic() + _TIMING_S
+            while len(times) < _LEAST_TIMES or (time.monotonic() < until and len(times) < _MOST_TIMES):
+                started = time.perf_counter_ns()
+                call()
+                self._rest()
+                times.append(time.perf_counter_ns() - started)
         return max(1, min(times))
 
     def _baseline(self, made: Tensors) -> Callable[[], Any]:
@@ -99,8 +100,19 @@ class Subject:
         """Return what a function returned by output name."""
         if not isinstance(answer, dict):
             items = answer if isinstance(answer, tuple | list) else [answer]
-            answer = dict(zip((argument["name"] for argument in self._task["outputs"]), items, strict=True))
-        return self._placed(answer)
+            names = [argument["name"] for argument in self._task["outputs"]]
+            if len(items) != len(names):
+                raise Refused(f"returned {len(items)} values for the outputs {', '.join(names)}")
+            answer = dict(zip(names, items, strict=True))
+        return self._placed(self._declared(answer, "outputs"))
+
+    def _declared(self, made: Tensors, group: str) -> Tensors:
+        """Return what a function gave when its names are those that the task declares."""
+        names = {argument["name"] for argument in self._task[group]}
+        if set(made) != names:
+            got, declared = (", ".join(sorted(map(str, some))) for some in (made, names))
+            raise Refused(f"gave the {group} {got}; the task declares {declared}")
+        return made
 
     def _placed(self, made: Tensors) -> Tensors:
         """Return tensors where the task's arguments are: the generator and the reference may make them anywhere."""
