@@ -76,8 +76,8 @@ def own_evaluator(source: SourceFile) -> Task:
 
 def takes_text(source: SourceFile, function: str) -> bool:
     """Return whether the evaluator is handed a program's text (its parameter is `candidate`), not its path."""
-    parameters = source.parameters(function)
-    return parameters[:1] == ("candidate",)
+    arguments = source.functions[function].args
+    return [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][:1] == ["candidate"]
 
 
 def _seed(source: SourceFile, said: Mapping[str, Any]) -> tuple[Language, dict[str, str]]:

@@ -192,3 +192,22 @@ def test_a_search_with_an_evaluator_says_whose_verdict_it_is(tmp_path: Path) -> 
     assert (done.json["best"]["objective"], done.json["best"]["verdict"]) == (12.0, "user")
     shown = call(tmp_path, "show", "own-1")
     assert "the user's own verdict" in shown.out
+
+
+ANSWERS = {
+    "async def evaluate(path):\n    return 2.0\n": "",
+    "class Result:\n    __slots__ = ('metrics', 'artifacts')\n\n\ndef evaluate(path):\n    result = Result()\n"
+    "    result.metrics, result.artifacts = {'score': 2}, {'note': 1}\n    return result\n": '{\n "note": 1\n}',
+    "def evaluate(path):\n    return {'score': 2, 'huge': 10**400}\n": '{\n "huge": 1' + "0" * 400 + "\n}",
+    "def evaluate(path):\n    return 2, {(1, 2): 3}\n": "{(1, 2): 3}",
+    "def evaluate(path):\n    seen = []\n    seen.append(seen)\n    return 2, seen\n": "[[...]]",
+    "def evaluate(path):\n    return 2, 'half \\ud800'\n": "half ?",
+}
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+async def test_odd_answers_are_understood(text: str, tmp_path: Path, judge: UserVerdicts) -> None:
+    task = made(tmp_path, f"ENTRY_POINT = 'search'\n{text}")
+    verdict = await judge.evaluate(task, program(task, PROGRAM), "search")
+    assert verdict.objective is not None, verdict
+    assert (verdict.objective.value, verdict.log) == (2.0, ANSWERS[text])

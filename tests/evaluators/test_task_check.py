@@ -57,6 +57,8 @@ MISTAKES: dict[str, tuple[str, Task | str, str]] = {
         "not at 1 of 3 workloads: wide (baseline ",
     ),
     "floor of one workload": ("floors", GOOD + FLOOR % "1 // (axes['rows'] - 7)", "floor() of odd failed: ZeroDiv"),
+    "endless floor": ("floors", GOOD + FLOOR % "10**400", "floor() of small must be {'bytes': ..., 'operations': ...}"),
+    "draws": ("inputs are repeatable", GOOD.replace("dim=1)", "dim=1) + torch.rand(1)"), "something else the second"),
     "raises": ("the reference runs", RAISING, "OSError: no"),
     "other shape": (
         "the reference runs",

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 
+_MOST = 2**63
+"""Bytes and operations are fewer."""
+
+
 class Untold(Exception):
     """A floor cannot be told; the message says of which workload, and why."""
 
@@ -32,7 +36,8 @@ def told(floor: Callable[..., Any], case: dict[str, Any]) -> dict[str, Any]:
         least = {what: int(said.get(what, 0)) for what in ("bytes", "operations")}
     except Exception as error:
         raise Untold(f"{where} failed: {_words(error)}") from error
-    if set(said) - {*least, "practical_us"} or min(least.values()) < 0 or not any(least.values()):
+    fits = all(0 <= number < _MOST for number in least.values())
+    if set(said) - {*least, "practical_us"} or not fits or not any(least.values()):
         raise Untold(f"{where} must be {{'bytes': ..., 'operations': ...}}, above 0; it is {str(said)[:200]}")
     if practical_us is not None and not 0 < practical_us < math.inf:
         raise Untold(f"{where}: 'practical_us' must be above 0, microseconds; it is {practical_us:g}")

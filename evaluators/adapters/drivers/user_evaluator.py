@@ -43,13 +43,12 @@ async def _awaited(answer: Any) -> Any:
 def _plain(answer: Any) -> dict[str, Any]:
     """Return what an evaluator may return as metrics and feedback: a number, a dict, a pair, or an object with both."""
     feedback: Any = None
-    members = getattr(answer, "__dict__", {})
     if isinstance(answer, tuple) and len(answer) == 2:
         answer, feedback = answer
-    elif "metrics" in members:
-        answer, feedback = members["metrics"], members.get("artifacts")
+    elif hasattr(answer, "metrics"):
+        answer, feedback = answer.metrics, getattr(answer, "artifacts", None)
     if isinstance(answer, dict):
-        metrics = {str(name): _number(value) for name, value in answer.items()}
+        metrics = {_whole(str(name)): _number(value) for name, value in answer.items()}
         words = {name: value for name, value in answer.items() if _number(value) is None}
         feedback = feedback if feedback is not None else words or None
     else:
@@ -65,12 +64,22 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def _text(feedback: Any) -> str:
     if feedback is None:
         return ""
-    text = feedback if isinstance(feedback, str) else json.dumps(feedback, indent=1, default=str)
-    return text[:LONGEST]
+    if isinstance(feedback, str):
+        return _whole(feedback[:LONGEST])
+    try:
+        text = json.dumps(feedback, indent=1, default=str)
+    except (TypeError, ValueError):  # keys that JSON has none of, or a list within itself
+        text = str(feedback)
+    return _whole(text[:LONGEST])
+
+
+def _whole(text: str) -> str:
+    """Return `text` without halves of surrogate pairs, as what another program wrote may hold."""
+    return text.encode(errors="replace").decode()
