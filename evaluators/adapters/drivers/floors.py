@@ -5,7 +5,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-
 _MOST = 2**63
 """Bytes and operations are fewer."""
 
