@@ -62,7 +62,7 @@ def own_task(source: SourceFile) -> Task:
     workloads = _workloads(source, constants)
     reference = _reference(source, workloads)
     device = constants.get("DEVICE", "cpu")
-    if not isinstance(device, str) or device not in LANGUAGES:
+    if device not in tuple(LANGUAGES):
         source.refuse(f"DEVICE: must be one of {', '.join(LANGUAGES)}")
     timeout_s = constants.get("TIMEOUT_S", 60.0)
     if type(timeout_s) not in (int, float) or not 0 < timeout_s < 3600:

@@ -43,10 +43,11 @@ async def _awaited(answer: Any) -> Any:
 def _plain(answer: Any) -> dict[str, Any]:
     """Return what an evaluator may return as metrics and feedback: a number, a dict, a pair, or an object with both."""
     feedback: Any = None
+    metrics_of = getattr(answer, "metrics", None)
     if isinstance(answer, tuple) and len(answer) == 2:
         answer, feedback = answer
-    elif hasattr(answer, "metrics"):
-        answer, feedback = answer.metrics, getattr(answer, "artifacts", None)
+    elif metrics_of is not None:
+        answer, feedback = metrics_of, getattr(answer, "artifacts", None)
     if isinstance(answer, dict):
         metrics = {_whole(str(name)): _number(value) for name, value in answer.items()}
         words = {name: value for name, value in answer.items() if _number(value) is None}
