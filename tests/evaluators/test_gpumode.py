@@ -19,6 +19,7 @@ from evaluators.evaluation import Environment
 from evaluators.local import LocalEvaluator
 from evaluators.resolve import resolve_task
 from evaluators.task import Task, Tensor, contract_solution
+from evaluators.task_check import check_task
 from evaluators.task_file import TASKS
 from evaluators.user_verdict import UserVerdicts
 from evaluators.worker.source import load_source
@@ -248,6 +249,12 @@ def test_what_fails_when_it_is_run(what: str, write: Callable[..., Path], monkey
     assert reason in str(caught.value)
     assert str(caught.value).startswith(str(folder / "reference.py"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is of machines without a GPU")
+def test_a_task_for_a_gpu_is_checked_without_one(write: Callable[..., Path]) -> None:
+    findings = check_task(resolve_task(f"gpumode:{write()}#cuda"))
+    assert {finding.state for finding in findings} == {"passed"}, findings
 
 
 async def test_the_official_protocol(write: Callable[..., Path]) -> None:

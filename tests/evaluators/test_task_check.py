@@ -175,6 +175,11 @@ def test_what_is_too_large_here_is_left_out_for_a_task_of_another_device(server:
             "2 of 3 workloads; the checks below are made on small, not"
         )
         assert found["the reference runs"].detail.endswith("not tried on this machine: wide")
+    away = returning("x.cuda() if torch.cuda.is_available() else torch.zeros(1, device='cuda')", device="cuda")
+    found = {finding.check: finding for finding in check_task(away, server)}
+    assert list(found) == ["the reference runs"]
+    assert found["the reference runs"].state == "not checked"
+    assert found["the reference runs"].detail.startswith("needs the task's device: ")
     endless = tiny.softmax(2.0, ENDLESS).model_copy(update={"device": "cuda"})
     assert states(check_task(endless, server)) == {"the reference runs": "failed"}
 

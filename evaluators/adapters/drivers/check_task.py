@@ -17,6 +17,7 @@ else:  # Where this runs, these lie beside it.
 
 _TOO_FAR, _NEAR = 4.0, 0.25
 _TOO_LARGE = "takes more memory or time than there is without its device"
+_ELSEWHERE = "needs the task's device"
 _SAMPLE = 1 << 20
 """Of a large input, so many values tell its mean."""
 _UNUSED = "preallocated"
@@ -76,8 +77,14 @@ class Checker:
         with caught(outcome):
             self.note(check, "passed", function())
         for reason in outcome:
-            self.note(check, *(("not checked", _TOO_LARGE) if self.too_large(reason) else ("failed", reason)))
+            self.note(check, *self.verdict(reason))
         return not outcome
+
+    def verdict(self, reason: str) -> tuple[str, str]:
+        """Return the state of a check that failed, and its detail: for want of the task's device nothing is told."""
+        if self.subject.is_elsewhere(reason):
+            return "not checked", f"{_ELSEWHERE}: {reason}"
+        return ("not checked", _TOO_LARGE) if self.too_large(reason) else ("failed", reason)
 
     def reference_runs(self) -> str:
         """Run everything once, and keep the smallest search workload for the other checks."""
@@ -240,7 +247,7 @@ class Checker:
         if self.subject.at_home:
             self.run(check, self.floors_hold)
         else:
-            self.note(check, "not checked", "needs the task's device")
+            self.note(check, "not checked", _ELSEWHERE)
 
     def floors_told(self) -> str:
         """Ask for the floor of every workload."""

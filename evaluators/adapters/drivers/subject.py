@@ -12,6 +12,8 @@ import torch
 
 Tensors = dict[str, Any]
 _MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "MemoryError", "out of memory")
+_DEVICE_WORDS = ("CUDA", "NVIDIA", "active drivers")
+"""What torch and Triton say where there is no GPU."""
 _ENDLESS = "no end within"
 _LEAST_TIMES, _MOST_TIMES, _TIMING_S = 3, 50, 0.2
 
@@ -53,6 +55,10 @@ class Subject:
         """
         wanted = (*_MEMORY_WORDS, _ENDLESS) if has_run and not self.at_home else _MEMORY_WORDS
         return self._task["device"] != "cpu" and any(words in reason for words in wanted)
+
+    def is_elsewhere(self, reason: str) -> bool:
+        """Return whether a failure is for want of the task's device, which is not in sight."""
+        return not self.at_home and any(words in reason for words in _DEVICE_WORDS)
 
     def inputs(self, case: dict[str, Any], seed: int) -> Tensors:
         """Return inputs by name."""

@@ -19,8 +19,11 @@ class Problem:
     """What the problem's reference.py defines, called where its modules can import each other."""
 
     def __init__(self, files: Mapping[str, str], device: str) -> None:
-        """Load the modules in `files` (file name -> text); on the device "cpu" nothing is asked of a GPU."""
-        self._finder, self._device = _Finder(files), device
+        """Load the modules in `files` (file name -> text).
+
+        On the device "cpu", and where there is no GPU in sight, nothing is asked of one.
+        """
+        self._finder, self._device = _Finder(files), device if torch.cuda.is_available() else "cpu"
         self._modules: dict[str, ModuleType] = {}
         with self._inside():
             self._reference = importlib.import_module("reference")
