@@ -120,8 +120,7 @@ class Checker:
     def repeatable(self) -> str:
         """The same seed gives the same inputs, and the same inputs the same outputs."""
         again = self.subject.inputs(self.case, 1)
-        used = {name: value for name, value in self.made.items() if not name.startswith(_UNUSED)}
-        different = [name for name, value in used.items() if not _same(value, again[name])]
+        different = [name for name, value in self.used.items() if not _same(value, again[name])]
         if different:
             raise Refused(f"with one seed, {', '.join(different)} differ from one call to the next: use the seed given")
         torch.manual_seed(_OTHER_SEED)  # What the reference draws itself, no program can draw too.
@@ -131,18 +130,23 @@ class Checker:
             raise Refused(f"the reference gives something else the second time: {wrong}")
         return ""
 
+    @property
+    def used(self) -> Tensors:
+        """The inputs whose values matter; what lies in memory that is only lent is nobody's."""
+        return {name: value for name, value in self.made.items() if not name.startswith(_UNUSED)}
+
     def seeded(self) -> str:
         """Another seed gives other inputs."""
         other = self.subject.inputs(self.case, 2)
-        same = [name for name, value in self.made.items() if _same(value, other[name])]
+        same = [name for name, value in self.used.items() if _same(value, other[name])]
         fixed = [name for name in same if _random(self.made[name])]
-        if fixed or len(same) == len(self.made):
+        if fixed or len(same) == len(self.used):
             raise Refused(f"{', '.join(fixed or same)} do not depend on the seed: a program could know them beforehand")
         return f"but for {', '.join(same)}" if same else ""
 
     def inputs_matter(self) -> str:
         """Any input in place of which another one stands gives another output, at some workload at least."""
-        kept, left = (self.made, self.expected), {name for name in self.made if not name.startswith(_UNUSED)}
+        kept, left = (self.made, self.expected), set(self.used)
         skipped: set[str] = set()
         for case in [self.case, *self.others]:
             if case is not self.case:
