@@ -96,8 +96,12 @@ class Isolator:
             with os.fdopen(os.dup(fds[0]), "wb") as file:
                 file.write(json.dumps(body).encode())
             child.request(wire.LOAD, {}, started + request["timeout_s"], fds)
+            child.end()  # With it all that it has printed is here.
             answer = _answer_in(fds[1], child.output())
         except CandidateFailure as failure:
+            child.end()
+            if child.output().startswith(failure.log):
+                failure.log = child.output()
             if failure.status is Status.TIMEOUT:
                 failure.message = f"no end within {request['timeout_s']:g} s"
             raise

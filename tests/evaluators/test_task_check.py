@@ -92,6 +92,11 @@ MISTAKES: dict[str, tuple[str, Task | str, str]] = {
         GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '5'\n",
         "it answers in the checks' place",
     ),
+    "answers deeply": (
+        "floors",
+        GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '[' * 100_000\n",
+        "its answer is not JSON",
+    ),
     "never returns": ("the reference runs", tiny.softmax(0.3, ENDLESS), "no end within"),
 }
 
@@ -130,12 +135,6 @@ def test_a_mistake_is_found(what: str, server: Isolation) -> None:
     findings = check_task(task, server)
     found = next(finding for finding in findings if finding.check == check)
     assert (found.state, reason in found.detail) == ("failed", True), found
-
-
-def test_an_answer_that_is_nested_too_deeply_is_a_finding(server: Isolation) -> None:
-    deep = GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '[' * 100_000\n"
-    (found,) = check_task(tiny.softmax(reference=deep), server)
-    assert (found.state, "its answer is not JSON" in found.detail) == ("failed", True), found
 
 
 @pytest.mark.parametrize("what", HONEST)

@@ -12,6 +12,8 @@ import os
 import re
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 PIPE_FAILURE, WRONG, BAD_CASE = 111, 112, 113
 MOST_REPEATS, MOST_SECONDS, RELATIVE_ERROR = 100, 120.0, 0.001
@@ -143,7 +145,7 @@ def run_tests(log, pool, cases):
     passed = True
     for number, case in enumerate(cases):
         log(f"test.{number}.spec", _spec(case))
-        right, message = pool.apply(test_case, (case,))
+        right, message = pool.submit(test_case, case).result()
         passed = passed and right
         log(f"test.{number}.status", "pass" if right else "fail")
         if message:
@@ -154,11 +156,11 @@ def run_tests(log, pool, cases):
 
 def run_timings(log, pool, cases, mode):
     """Write the times of every case and return the exit code; the first wrong result ends it."""
-    pool.apply(time_case, (cases[0], False, WARM_UP_NS))
+    pool.submit(time_case, cases[0], False, WARM_UP_NS).result()
     log("benchmark-count", len(cases))
     for number, case in enumerate(cases):
         log(f"benchmark.{number}.spec", _spec(case))
-        found = pool.apply(time_case, (case, mode == "leaderboard", CAP_NS[mode]))
+        found = pool.submit(time_case, case, mode == "leaderboard", CAP_NS[mode]).result()
         if isinstance(found, str):
             log(f"benchmark.{number}.status", "fail")
             log(f"benchmark.{number}.error", _one_line(found))
@@ -195,15 +197,20 @@ def main():
     for case in cases if secret is not None else []:
         if "seed" in case:
             case["seed"] = combined(case["seed"], int(secret))
-    with os.fdopen(int(descriptor), "w") as pipe, multiprocessing.get_context("spawn").Pool(1) as pool:
+    fresh = multiprocessing.get_context("spawn")
+    with os.fdopen(int(descriptor), "w") as pipe, ProcessPoolExecutor(1, fresh) as pool:
 
         def log(key, value):
             pipe.write(f"{key}: {value}\n")
             pipe.flush()
 
-        if sys.argv[1] == "test":
-            return run_tests(log, pool, cases)
-        return run_timings(log, pool, cases, sys.argv[1])
+        try:
+            if sys.argv[1] == "test":
+                return run_tests(log, pool, cases)
+            return run_timings(log, pool, cases, sys.argv[1])
+        except BrokenProcessPool:
+            print("the program ended its process", file=sys.stderr)  # noqa: T201
+            return 1
 
 
 if __name__ == "__main__":
