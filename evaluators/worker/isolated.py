@@ -88,7 +88,8 @@ class Isolator:
             work_bytes=GPU_WORK_BYTES if self._gpu else WORK_BYTES,
         )
         variables = cache_variables(f"{work}/cache") | extension_variables(toolkit_or_none()) if self._gpu else {}
-        body = {"driver": request["driver"], "request": {**request["request"], "folder": str(files)}}
+        asked = {**request["request"], "folder": str(files)}
+        body = {"driver": request["driver"], "request": asked, "modules": str(files)}
         fds = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("question", "answer")]
         started = time.monotonic()
         child = self._forge.start(plan, _OUTPUT_BYTES, variables=variables, script=True)

@@ -28,10 +28,10 @@ def serve(sock: socket.socket) -> None:
 def _run(question: int, reply: int) -> None:
     with mmap.mmap(question, 0, prot=mmap.PROT_READ) as text:
         request = json.loads(bytes(text))
-    # What came with the driver: modules beside it, and modules of the worker's own, under their own names.
-    folder = request["request"]["folder"]
-    sys.path.insert(0, folder)
-    sys.modules["evaluators.worker"].__path__.append(folder)
+    if "modules" in request:
+        # What came with the driver: modules beside it, and modules of the worker's own, under their own names.
+        sys.path.insert(0, request["modules"])
+        sys.modules["evaluators.worker"].__path__.append(request["modules"])
     names: dict[str, Any] = {"__name__": "driver"}
     exec(compile(request["driver"], "driver.py", "exec"), names)
     answer = json.dumps(names["main"](request["request"])).encode()
