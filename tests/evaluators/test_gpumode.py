@@ -257,6 +257,16 @@ def test_a_task_for_a_gpu_is_checked_without_one(write: Callable[..., Path]) -> 
     assert {finding.state for finding in findings} == {"passed"}, findings
 
 
+LEAVES_A_THREAD = """import threading, time
+
+class Left:
+    def start(self):
+        threading.Thread(target=time.sleep, args=(6000,)).start()
+
+left = Left()
+"""
+
+
 async def test_the_official_protocol(write: Callable[..., Path]) -> None:
     folder = write(
         reference_py=REFERENCE.replace('"cuda"', '"cpu"').replace(".cuda()", "").replace("torch.cuda.syn", "#")
@@ -273,6 +283,8 @@ async def test_the_official_protocol(write: Callable[..., Path]) -> None:
             "test (n: 8; seed: 4; masked: False): 32 mism",
         ),
         ("import os\n" + PROGRAM.replace("return out", "os._exit(3)"), "crashed", "the program ended its process"),
+        ("import sys\n" + PROGRAM.replace("return out", "sys.exit(0)"), "crashed", "the program ended its process"),
+        (LEAVES_A_THREAD + PROGRAM.replace("return out", "left.start()\n    return out"), "passed", ""),
         ("raise OSError('no')\n", "import_error", "OSError: no"),
     ):
         verdict = await judge.evaluate(task, solution(task, text), "check")

@@ -208,9 +208,12 @@ def main():
             if sys.argv[1] == "test":
                 return run_tests(log, pool, cases)
             return run_timings(log, pool, cases, sys.argv[1])
-        except BrokenProcessPool:
+        except (BrokenProcessPool, SystemExit):  # sys.exit() in the worker is raised here
             print("the program ended its process", file=sys.stderr)  # noqa: T201
             return 1
+        finally:
+            for worker in multiprocessing.active_children():
+                worker.kill()  # it would wait for threads that the program has left
 
 
 if __name__ == "__main__":
