@@ -20,6 +20,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 LONGEST_NAME = 200
 """Of a task: runs and the files that are written for them are called by it."""
 LONGEST_TIMEOUT_S = 1e6
+"""Of a check: more than any takes, so that limits that are multiples of it fit what counts them."""
 
 
 def _printable(text: str) -> str:
@@ -30,6 +31,7 @@ def _printable(text: str) -> str:
 
 
 Label = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
+"""What people read of a workload."""
 
 
 class Tensor(Record):

@@ -48,9 +48,9 @@ def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ..
     driver, files = driver_source("check_task"), driver_files(**_BESIDE)
     gpu = gpus.visible() if task.device == "cuda" and gpus.present() else ""
     with isolation(_memory_bytes(task), gpu) if server is None else nullcontext(server) as means:
+        limit_s = _TIMES * task.timeout_s
         try:
-            request, limit_s = {"task": task_data(task)}, _TIMES * task.timeout_s
-            answer = means.run(driver, request, files=files, timeout_s=limit_s, lock="shared").value
+            answer = means.run(driver, {"task": task_data(task)}, files=files, timeout_s=limit_s, lock="shared").value
         except IsolatedFailure as failure:
             return (Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message),)
     try:

@@ -17,6 +17,8 @@ from evaluators.worker.status import Status
 _END_S = 10.0
 _SLEEP_NS, _NAP_S = 20_000_000, 20e-6
 _EXIT_REPORT_S = 2.0
+_POLL_S = 3600.0
+"""A poll's limit is a number of 32 bits, of milliseconds: of 24 days."""
 
 
 class Reaper(Protocol):
@@ -249,7 +251,7 @@ class Child:
             remaining = deadline - now
             if remaining <= 0:
                 return None
-            ready = {fd for fd, _ in self._poll.poll(0 if now < awake_until else remaining * 1000)}
+            ready = {fd for fd, _ in self._poll.poll(0 if now < awake_until else min(remaining, _POLL_S) * 1000)}
             if self._control.fileno() in ready:
                 try:
                     return wire.receive(self._control)

@@ -29,6 +29,8 @@ from evaluators.worker.timing_lock import held
 _FILE_BYTES = 256 << 20
 _OUTPUT_BYTES = 64 << 10
 _ANSWER_BYTES = 8 << 20
+_ANSWER_DEPTH = 100
+"""Lists within lists in an answer: whoever reads it next has fewer frames left than we have."""
 _PROCESSES = 256
 
 
@@ -101,8 +103,8 @@ class Isolator:
             answer = _answer_in(fds[1], child.output())
         except CandidateFailure as failure:
             child.end()
-            if child.output().startswith(failure.log):
-                failure.log = child.output()
+            if failure.status is not Status.OUTPUT_LIMIT and child.output().startswith(failure.log):
+                failure.log = child.output()  # Its log is what had been read by then, not words of its own.
             if failure.status is Status.TIMEOUT:
                 failure.message = f"no end within {request['timeout_s']:g} s"
             raise
@@ -121,7 +123,18 @@ def _answer_in(fd: int, output: str) -> Any:
         json.dumps(answer, ensure_ascii=False).encode()  # Half a surrogate pair could not be written down.
     except (ValueError, RecursionError) as error:
         raise CandidateFailure(Status.RUNTIME_ERROR, f"its answer is not JSON: {error}", log=output) from error
+    if _is_deep(answer):
+        raise CandidateFailure(Status.RUNTIME_ERROR, "its answer is nested too deeply", log=output)
     return answer
+
+
+def _is_deep(answer: Any) -> bool:
+    """Return whether lists and dicts stand within each other more than so often."""
+    layer = [answer]
+    for _ in range(_ANSWER_DEPTH):
+        outer = [item for item in layer if isinstance(item, list | dict)]
+        layer = [item for held in outer for item in (held.values() if isinstance(held, dict) else held)]
+    return any(isinstance(item, list | dict) for item in layer)
 
 
 def _answer(isolator: Isolator, request: dict[str, Any]) -> dict[str, Any]:

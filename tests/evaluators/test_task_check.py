@@ -7,7 +7,7 @@ import torch
 
 from evaluators.isolation import Isolation, isolation
 from evaluators.resolve import resolve_task
-from evaluators.task import Task, Tensor, Tolerance
+from evaluators.task import Scalar, Task, Tensor, Tolerance
 from evaluators.task_check import Finding, check_task
 from tests.evaluators import tiny
 
@@ -97,6 +97,11 @@ MISTAKES: dict[str, tuple[str, Task | str, str]] = {
         GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '[' * 100_000\n",
         "its answer is not JSON",
     ),
+    "answers nested": (
+        "floors",
+        GOOD + "\nimport json\njson.JSONEncoder.encode = lambda self, answer: '[' * 900 + ']' * 900\n",
+        "its answer is nested too deeply",
+    ),
     "never returns": ("the reference runs", tiny.softmax(0.3, ENDLESS), "no end within"),
 }
 
@@ -117,6 +122,15 @@ HONEST = {
         tolerance=Tolerance(rtol=0.13, atol=0.01),
     ),
     "exact": returning("x.relu()", tolerance=Tolerance(rtol=0, atol=0)),
+    "exact and large": returning("x * 1e20", tolerance=Tolerance(rtol=0, atol=0)),
+    "a limit of days": tiny.softmax(1e6),
+    "the least number": tiny.softmax(
+        reference=GOOD.replace("reference(x)", "reference(x, k)")
+        .replace("dim=1)", "dim=1) * (k % 5)")
+        .replace("generator=generator)}", f"generator=generator), 'k': {-(2**31)}}}")
+    ).model_copy(
+        update={"inputs": {"x": Tensor(shape=("rows", "cols"), dtype="float32"), "k": Scalar(scalar="int32")}}
+    ),
     "what is no number": returning("torch.nan_to_num(torch.where(x > 1, float('nan'), x))"),
     "written over": returning("x.mul_(2)"),
 }

@@ -16,7 +16,10 @@ else:  # Where this runs, these lie beside it.
     from subject import Refused, Subject, Tensors, caught, copied
 
 _TOO_FAR, _NEAR = 4.0, 0.25
-_TOO_LARGE = "takes more memory or time than there is without its device"
+_TOO_LARGE, _TOO_LARGE_AT_HOME = (
+    "takes more memory or time than there is without its device",
+    "takes more memory than this device has",
+)
 _ELSEWHERE = "needs the task's device"
 _SAMPLE = 1 << 20
 """Of a large input, so many values tell its mean."""
@@ -25,7 +28,7 @@ _UNUSED = "preallocated"
 _LONGEST = 4000
 """Characters of a finding."""
 _WHOLE = {"int32": 2**31, "int64": 2**63}
-"""Type of a number -> what its values stay below."""
+"""Type of a number -> what its values stay below; the least is that, negative."""
 _OTHER_SEED = 4
 _LEFT_OUT = 20
 """One part in so many is left out of an output."""
@@ -84,7 +87,9 @@ class Checker:
         """Return the state of a check that failed, and its detail: for want of the task's device nothing is told."""
         if self.subject.is_elsewhere(reason):
             return "not checked", f"{_ELSEWHERE}: {reason}"
-        return ("not checked", _TOO_LARGE) if self.too_large(reason) else ("failed", reason)
+        if self.too_large(reason):
+            return "not checked", _TOO_LARGE_AT_HOME if self.subject.at_home else _TOO_LARGE
+        return "failed", reason
 
     def reference_runs(self) -> str:
         """Run everything once, and keep the smallest search workload for the other checks."""
@@ -320,14 +325,18 @@ def _check_declared(argument: dict[str, Any], value: Any, case: dict[str, Any]) 
 def _check_number(argument: dict[str, Any], value: Any, case: dict[str, Any]) -> None:
     if not isinstance(value, int | float):
         raise Refused(f"{argument['name']} at {case['name']} is a {type(value).__name__}, declared is a number")
-    if argument["dtype"] in _WHOLE and not (isinstance(value, int) and abs(value) < _WHOLE[argument["dtype"]]):
-        raise Refused(f"{argument['name']} at {case['name']} is {value:.40g}, declared is {argument['dtype']}")
+    if argument["dtype"] in _WHOLE and not _fits(value, _WHOLE[argument["dtype"]]):
+        raise Refused(f"{argument['name']} at {case['name']} is {value!r:.40}, declared is {argument['dtype']}")
+
+
+def _fits(value: float, most: int) -> bool:
+    return isinstance(value, int) and -most <= value < most
 
 
 def _same(a: Any, b: Any) -> bool:
     """Return whether two inputs are the same; not a number is the same as not a number."""
     if not isinstance(a, torch.Tensor):
-        return bool(a == b)
+        return bool(a == b or (a != a and b != b))
     if a.shape != b.shape:
         return False
     one, other = _plain(a), _plain(b)
@@ -370,7 +379,9 @@ def _mean_like(expected: torch.Tensor) -> torch.Tensor:
 
 def _off(expected: torch.Tensor) -> torch.Tensor:
     if expected.is_floating_point():
-        return (expected.double() + 1).to(expected.dtype)
+        wide = expected.double()
+        # One more than a large number may be the same number in its type.
+        return torch.where(wide.abs() < 1, wide + 1, -wide).to(expected.dtype)
     return ~expected if expected.dtype == torch.bool else expected + 1
 
 
