@@ -69,7 +69,7 @@ def own_evaluator(source: SourceFile) -> Task:
         )
     except ValidationError as error:
         first = error.errors()[0]
-        steps = first["loc"] if error.title == "Task" else (f"{error.title}.{first['loc'][0]}",)
+        steps = first["loc"] if error.title == "Task" else (".".join(map(str, (error.title, *first["loc"][:1]))),)
         field = _CONSTANTS.get(str(steps[0]), ".".join(map(str, steps))) if steps else ""
         source.refuse(f"{field}: {first['msg'].removeprefix('Value error, ')}".lstrip(": "))
 
