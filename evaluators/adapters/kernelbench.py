@@ -45,13 +45,15 @@ def _model(weights_seed, device, _made={{}}):
 
 
 def _told(value):
-    """Return a constructor's arguments as JSON can hold them; a tuple as a table."""
+    """Return a constructor's arguments as JSON can hold them; a tuple and a dict as a table."""
     if isinstance(value, tuple):
         return {{"tuple": [_told(item) for item in value]}}
+    if isinstance(value, dict):
+        return {{"dict": [[_told(key), _told(item)] for key, item in value.items()]}}
     if isinstance(value, list):
         return [_told(item) for item in value]
     if not isinstance(value, (int, float, str, type(None))):
-        raise TypeError(f"get_init_inputs() gives a {{type(value).__name__}}, not a number, a text, a list or a tuple")
+        raise TypeError(f"get_init_inputs() gives a {{type(value).__name__}}, not a number, text, list, tuple or dict")
     return value
 
 
@@ -113,7 +115,9 @@ import torch
 
 def _made(value):
     if isinstance(value, dict):
-        return tuple(_made(item) for item in value["tuple"])
+        if "tuple" in value:
+            return tuple(_made(item) for item in value["tuple"])
+        return {{_made(key): _made(item) for key, item in value["dict"]}}
     return [_made(item) for item in value] if isinstance(value, list) else value
 
 
@@ -168,7 +172,7 @@ class _About(Record):
     """What a problem says of itself."""
 
     init: Any
-    """Arguments of the constructor; a tuple is a table."""
+    """Arguments of the constructor; a tuple or a dict is a table."""
     random: bool
     """Whether chance has a part in the parameters."""
 

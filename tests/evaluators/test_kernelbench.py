@@ -131,7 +131,7 @@ def test_inputs_that_the_model_does_not_take(tmp_path: Path) -> None:
 
 
 def test_a_constructor_is_given_what_the_problem_gives(tmp_path: Path) -> None:
-    given = "\n\ndef get_init_inputs():\n    return [(3, [float('inf')]), None]\n"
+    given = "\n\ndef get_init_inputs():\n    return [(3, [float('inf')]), None, {'a': (1,), 2: {}}]\n"
     (tmp_path / "loss.py").write_text(
         LOSS.replace("(nn.Module):", "(nn.Module):\n    def __init__(self, *given):\n        super().__init__()\n")
     )
@@ -143,7 +143,7 @@ def test_a_constructor_is_given_what_the_problem_gives(tmp_path: Path) -> None:
         file.write(given)
     names: dict[str, object] = {"_program": None}
     exec(resolve_task(f"kernelbench:{tmp_path / 'loss.py'}#cpu").contracts["python"].wrapper, names)
-    assert names["_init"] == [(3, [float("inf")]), None]
+    assert names["_init"] == [(3, [float("inf")]), None, {"a": (1,), 2: {}}]
 
 
 def test_a_model_that_never_returns_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
