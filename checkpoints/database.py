@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from checkpoints.blobs import BlobFolder, BlobStore
-from checkpoints.faults import storage_errors
+from checkpoints.faults import emptied, storage_errors
 from checkpoints.place import Place, ServerHome, local_folder
 from checkpoints.schema import VERSION, check, prepare
 from checkpoints.sql import Connection
@@ -87,6 +87,7 @@ def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUS
         UsageError: it belongs to another program or to a newer ksearch; the file is left as it was.
     """
     with storage_errors(path):
+        _require_content(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=SqliteConnection)
         try:
             for pragma in pragmas(power_safe, busy_timeout_s):
@@ -98,6 +99,13 @@ def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUS
     return connection
 
 
+def _require_content(path: Path) -> None:
+    """Raise StoreError for an empty file where runs have left blobs: a new database would let them be pruned."""
+    blobs = path.parent / "blobs"
+    if path.exists() and path.stat().st_size == 0 and blobs.is_dir() and any(blobs.iterdir()):
+        raise emptied(path)
+
+
 def connect_reader(path: Path) -> SqliteConnection:
     """Open an existing database for reading; works on a read-only disk as well.
 
@@ -106,6 +114,7 @@ def connect_reader(path: Path) -> SqliteConnection:
         UsageError: it belongs to another program or to a newer ksearch.
     """
     with storage_errors(path):
+        _require_content(path)
         uri = f"{path.absolute().as_uri()}?mode=ro"
         if not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
             # WAL needs a shared-memory file beside the database. Where none can be made nobody can write either.
@@ -113,8 +122,8 @@ def connect_reader(path: Path) -> SqliteConnection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, factory=SqliteConnection)
         try:
             connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
-            if 0 < check(connection, path) < VERSION:
-                connect(path).close()  # brings it up to date, which an earlier version's reader does not need
+            if check(connection, path) < VERSION:
+                connect(path).close()  # made by another process just now, or by an earlier version
         except BaseException:  # an interrupt, too: raised again once the connection is closed
             connection.close()
             raise

@@ -9,6 +9,10 @@ from checkpoints.place import Place
 from evaluators.errors import StoreError
 
 _RESUME = "then resume the run; nothing that was recorded is lost"
+_RESTORE = (
+    "restore it from a copy, or choose another folder for the runs; "
+    "plans, logs and accounts of its runs are in it, programs and replies are safe in the blobs beside it"
+)
 _BY_SQLITE_CODE = {
     sqlite3.SQLITE_BUSY: "another process keeps {place} locked: end it or wait for it, " + _RESUME,
     sqlite3.SQLITE_LOCKED: "another connection keeps {place} locked: end it, " + _RESUME,
@@ -17,9 +21,9 @@ _BY_SQLITE_CODE = {
     sqlite3.SQLITE_FULL: "no space is left for {place}: free some, " + _RESUME,
     sqlite3.SQLITE_IOERR: "the disk failed under {place} ({text}): check the disk and its quota, " + _RESUME,
     sqlite3.SQLITE_CANTOPEN: "{place} cannot be opened: make it and its folder readable, and writable for a run",
-    sqlite3.SQLITE_NOTADB: "{place} is no database of ksearch: choose another folder for the runs",
-    sqlite3.SQLITE_CORRUPT: "{place} is damaged: restore it from a copy, or choose another folder for the runs; "
-    "plans, logs and accounts of its runs are in it, programs and replies are safe in the blobs beside it",
+    sqlite3.SQLITE_NOTADB: "{place} is no database of ksearch: choose another folder for the runs, or "
+    "restore it from a copy if it was one",
+    sqlite3.SQLITE_CORRUPT: "{place} is damaged: " + _RESTORE,
 }
 _BY_ERRNO = {
     errno.ENOSPC: _BY_SQLITE_CODE[sqlite3.SQLITE_FULL],
@@ -52,13 +56,18 @@ def storage_errors(place: Place) -> Iterator[None]:
         raise StoreError(line.format(place=place, text=_one_line(error))) from error
 
 
+def emptied(place: Place) -> StoreError:
+    """Return the error of a database that has lost all it held."""
+    return StoreError(f"{place} is empty and was not: {_RESTORE}")
+
+
 def is_code(error: sqlite3.Error, code: int) -> bool:
     """Return whether `error` is the primary SQLite result `code` or one of its extended forms."""
     return _code(error) & 0xFF == code
 
 
 def _sqlite_line(error: sqlite3.Error, place: Place) -> str:
-    line = _BY_SQLITE_CODE.get(_code(error) & 0xFF, "{place} cannot be used ({text})")
+    line = _BY_SQLITE_CODE.get(_code(error) & 0xFF, "{place} cannot be used ({text}): " + _RESTORE)
     return line.format(place=place, text=_one_line(error))
 
 

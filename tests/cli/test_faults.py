@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,3 +81,26 @@ def test_a_truncated_database_is_told_and_a_copy_restores_it(finished: Path) -> 
     done = call(finished, "resume", "--evaluations", 5, "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["spend"]["evaluations"] >= 4
+
+
+def test_a_database_that_was_emptied_is_not_taken_for_a_new_one(finished: Path) -> None:
+    home = finished / ".ksearch"
+    for file in home.glob("ksearch.sqlite-*"):
+        file.unlink()
+    whole = (home / "ksearch.sqlite").read_bytes()
+    (home / "ksearch.sqlite").write_bytes(b"")
+    for arguments in (("list",), ("resume",), RUN, ("prune",)):
+        done = call(finished, *arguments)
+        assert (done.code, len(done.err.splitlines())) == (1, 1)
+        assert "is empty and was not: restore it from a copy" in done.err
+    (home / "ksearch.sqlite").write_bytes(whole)
+    assert call(finished, "show", "--json").json["best"]["ratio"] == 2.0
+
+
+def test_a_row_that_is_damaged_names_the_database(finished: Path) -> None:
+    with sqlite3.connect(finished / ".ksearch/ksearch.sqlite") as connection:
+        connection.execute("UPDATE threads SET reason = CAST(x'ff' AS TEXT)")
+    connection.close()
+    done = call(finished, "list")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "restore it from a copy" in done.err
