@@ -110,7 +110,7 @@ def edit(  # noqa: PLR0913, PLR0917 - one parameter per option
         "predicted_gain": gain,
     }
     fields = {name: value for name, value in said.items() if value is not None}
-    flags = any((insert, update, reopen, prune, pin, unpin, attach))
+    flags = any(given is not None for given in (insert, update, reopen, attach)) or any((prune, pin, unpin, knob))
     if file is not None:
         batch: EditBatch | None = _read(home, file, run)
     elif flags or fields:
@@ -153,8 +153,7 @@ def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
     from graph.edits import Attach, Insert, Reopen, Update
     from graph.world_model import Intent
 
-    if sum(item is not None for item in (place.insert, place.update, place.reopen)) > 1:
-        raise UsageError("--insert, --update and --reopen are edits of one node each: make one of them at a time")
+    _check_fields(place, fields)
     edits: list[Edit] = []
     try:
         if place.insert is not None:
@@ -165,8 +164,6 @@ def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
             edits.append(Update.model_validate({"node": place.update, **fields}))
         elif place.reopen is not None:
             edits.append(Reopen(node=place.reopen, description=fields.get("description", ""), reason=reason))
-        elif fields:
-            raise UsageError(f"--{next(iter(fields))} says something of a node: name it with --insert or --update")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -175,6 +172,21 @@ def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
     elif place.program is not None and place.insert is None:
         raise UsageError("--attach FILE is for a node: name an open one with --to, or add one with --insert")
     return edits
+
+
+def _check_fields(place: _Place, fields: dict[str, Any]) -> None:
+    """Raise UsageError for flags that do not go together."""
+    from evaluators.errors import UsageError
+
+    named = [item for item in (place.insert, place.update, place.reopen) if item is not None]
+    if len(named) > 1:
+        raise UsageError("--insert, --update and --reopen are edits of one node each: make one of them at a time")
+    if fields and not named:
+        raise UsageError(f"--{next(iter(fields))} says something of a node: name it with --insert or --update")
+    if place.settings and place.insert is None:
+        raise UsageError("--knob says something of a new node: add one with --insert")
+    if place.reopen is not None and not fields.get("description"):
+        raise UsageError("--reopen needs --description: what is to be done otherwise this time")
 
 
 def _many(
@@ -237,7 +249,12 @@ def _in_editor(home: Place | str | None, run: "Run") -> tuple["Run", "EditBatch"
     os.close(handle)
     file = Path(name)
     write_text(file, plan_text(run.model, run.name, run.plan_base))
-    if subprocess.run([*shlex.split(editor), name], check=False).returncode:
+    try:
+        failed = subprocess.run([*shlex.split(editor), name], check=False).returncode != 0
+    except (OSError, ValueError) as error:
+        file.unlink()
+        raise UsageError(f"EDITOR={editor} cannot be started ({error}): set it to an editor of this machine") from error
+    if failed:
         raise UsageError(f"{editor} failed and nothing is changed; the plan's text is {file}")
     run = load_run(home, run.snapshot.thread.uuid)  # it may have gone on
     try:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Call, call, command, environment, insert, wait_for
 from tests.cli.talking import held_coder, planner, release
 
@@ -197,3 +199,18 @@ def test_a_running_search_is_paused(ksearch: Call, started: Start, tmp_path: Pat
     running.communicate(timeout=200)
     assert running.returncode == 3
     assert ksearch("resume", "--evaluations", 3, "--json").json["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--insert", ""), "title: String should have at least 1 character"),
+        (("--knob", "UNROLL=2"), "--knob says something of a new node: add one with --insert"),
+        (("--reopen", "n2"), "--reopen needs --description"),
+        ((), "EDITOR=no-such-editor cannot be started"),
+    ],
+)
+def test_edits_that_are_incomplete(finished: Path, flags: tuple[str, ...], words: str) -> None:
+    done = call(finished, "edit", *flags, EDITOR="no-such-editor", VISUAL="")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert words in done.err
