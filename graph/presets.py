@@ -102,7 +102,8 @@ def nearest(key: str, known: list[str]) -> str:
 def explained(error: ValidationError, what: str = "option ") -> str:
     """Return the first problem in one line; `what` stands before the key."""
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
+    # What stands for one branch of a union of types is no key.
+    key = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "list[", "tuple[")))
     reason = " ".join(first["msg"].split())
     return f"{what}{key}: {_shown(first['input'])} is not allowed: {reason[:1].lower()}{reason[1:]}"
 

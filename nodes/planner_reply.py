@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from evaluators.objective import Record
 from graph.edits import Edit, EditBatch, Insert, Prune, Reopen, Update
@@ -109,9 +110,13 @@ def unprintable(text: str) -> str:
 
 def _errors(error: ValidationError) -> list[str]:
     found = error.errors(include_url=False)
-    told = [f"{_place(item['loc'])}{item['msg']}{_given(item)}" for item in found[:SHOWN_ERRORS]]
+    told = [f"{_place(item['loc'])}{_problem(item)}{_given(item)}" for item in found[:SHOWN_ERRORS]]
     rest = len(found) - len(told)
     return [*told, f"... and {rest} more errors"] if rest else told
+
+
+def _problem(item: ErrorDetails) -> str:
+    return "kind: missing" if item["type"] == "union_tag_not_found" else item["msg"]
 
 
 def _place(loc: tuple[int | str, ...]) -> str:

@@ -79,7 +79,7 @@ def test_names_that_do_not_fit_are_numbers() -> None:
         ("[matrix]\npolicy = []", "matrix.policy: is empty"),
         ("[matrix]\nseed = [1, 2]", "an experiment's seeds are set by"),
         ("[options]\nreuse_evaluations = true", "searches that share figures are not independent"),
-        ("seeds = 0", "seeds"),
+        ("seeds = 0", "seeds: 0 is not allowed"),
         ("seeds = [1, 1]", "seeds: give each seed once"),
         ("seeds = true", "seeds"),
         ("at_a_time = 0", "at_a_time: 0 is not allowed"),

@@ -166,7 +166,7 @@ class TestReplies(Paying):
             ),
             (reply(*THREE, insert("X", status="closed")), "edit 4 (insert): status: Extra inputs are not permitted"),
             (reply(*THREE, {"kind": "pin", "node": "n1"}), "edit 4: Input tag 'pin' found using 'kind' does not match"),
-            (reply(*THREE, {"node": "n1"}), "edit 4: Unable to extract tag using discriminator 'kind'"),
+            (reply(*THREE, {"node": "n1"}), "edit 4: kind: missing"),
             (reply(*THREE, {"kind": "update", "node": "n1"}), "edit 4 (update): node n1: nothing to change"),
             (reply(*THREE, {"kind": "prune", "node": "n1"}), "edit 4 (prune): reason: Field required"),
             (reply(*THREE, {"kind": "prune", "node": "n1", "reason": " "}), "pruning needs a reason"),
