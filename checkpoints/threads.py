@@ -15,7 +15,7 @@ from evaluators.objective import Record
 Status = Literal["running", "paused", "finished", "interrupted", "failed"]
 LATEST = "latest"
 """Names the thread that was worked on last."""
-_COLUMNS = "uuid, name, task, config, created_at, updated_at, status, reason, holder"
+_COLUMNS = "uuid, name, task, config, created_at, updated_at, status, reason, holder, beat_at"
 
 
 class Thread(Record):
@@ -39,6 +39,8 @@ class Thread(Record):
     """Why it has this status, one line."""
     holder: Holder | None = None
     """The process at work on it, alive or gone."""
+    beat_at: float | None = None
+    """Unix time at which a process last said that it was at work on it, by the database's clock, seconds."""
 
 
 def read_threads(connection: Connection) -> list[Thread]:
@@ -65,8 +67,9 @@ def find_thread(connection: Connection, name: str) -> Thread:
             return thread
         case []:
             names = [thread.name for thread in threads]
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-            raise UsageError(f"there is no run {name!r}; the nearest is {near[0]!r}, `ksearch list` shows all")
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"the nearest is {near[0]!r}, " if near else ""
+            raise UsageError(f"there is no run {name!r}; {hint}`ksearch list` shows all")
         case several:
             fitting = ", ".join(sorted(thread.name for thread in several))
             raise UsageError(f"{name!r} begins several runs: {fitting}; give more of the name")
@@ -77,7 +80,7 @@ def _select(connection: Connection) -> str:
 
 
 def _thread(row: tuple[Any, ...]) -> Thread:
-    uuid, name, task, config, created_at, updated_at, status, reason, held, silent_s = row
+    uuid, name, task, config, created_at, updated_at, status, reason, held, beat_at, silent_s = row
     holder = Holder.model_validate_json(held) if held else None
     gone = why_gone(holder, silent_s) if status == "running" else ""
     if gone:
@@ -92,6 +95,7 @@ def _thread(row: tuple[Any, ...]) -> Thread:
         status=status,
         reason=reason,
         holder=holder,
+        beat_at=beat_at,
     )
 
 

@@ -1,5 +1,6 @@
 """What is said at the end of a visit to a run. Pure."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 from graph.report.figures import one_line
@@ -8,7 +9,8 @@ from graph.report.summary import Run, best_text
 _GO_ON: Mapping[str, str] = {
     "budget": "raise the budget: ksearch resume {name} --set {more}",
     "target": "aim higher: ksearch resume {name} --set target=none",
-    "exhausted": "every intent is done: a new run with other options, such as --set policy=puct, may go further",
+    "exhausted": "every intent is done: add one of yours (ksearch edit {name} --insert TITLE), or start a run with "
+    "other options, such as --set policy=puct",
     "nothing_to_start_from": "put right what the reason says, then start a new run",
     "stalled": "look at the coder's replies in the log, then start a new run with another coder",
     "requested": "go on with: ksearch resume {name}",
@@ -49,7 +51,7 @@ def still_stopped(before: Run, after: Run, where: str) -> list[str]:
 
 
 def _more(run: Run) -> str:
-    """Return the setting that doubles the first budget that is used up."""
+    """Return the setting that doubles the first budget that is used up, or what was spent when that is far more."""
     config, spend = run.config, run.spend
     budgets = (
         ("max_evaluations", spend["evaluations"], config.max_evaluations),
@@ -59,5 +61,5 @@ def _more(run: Run) -> str:
     )
     for option, spent, limit in budgets:
         if limit is not None and spent >= limit:
-            return f"{option}={2 * limit or 1}"
+            return f"{option}={2 * (limit if 2 * limit > spent else math.ceil(spent)) or 1}"
     return f"max_evaluations={max(2 * config.max_evaluations, 1)}"

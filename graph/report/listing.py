@@ -30,6 +30,7 @@ def listing(snapshot: Snapshot, config: SearchConfig, lineage: Lineage | None = 
         "best": None if incumbent is None else incumbent["objective"],
         "created_at": thread.created_at,
         "updated_at": thread.updated_at,
+        "worked_at": max(thread.updated_at, thread.beat_at or 0.0),
     }
 
 
@@ -67,5 +68,5 @@ def _row(run: Mapping[str, Any], now: float) -> tuple[str, ...]:
         str(run["round"]),
         f"{run['evaluations']} of {run['budget']}",
         "" if run["best"] is None else shown(run["best"], "").strip(),
-        f"{duration(max(now - run['updated_at'], 0))} ago",
+        "now" if run["status"] == "running" else f"{duration(max(now - run['worked_at'], 0))} ago",
     )

@@ -1,5 +1,6 @@
 """Ctrl-C, kill and resume: real signals to real processes."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -87,6 +88,7 @@ def test_a_killed_run_is_seen_as_interrupted_and_can_be_resumed(ksearch: Call, s
 def test_a_run_at_work_cannot_be_resumed(ksearch: Call, started: Start, tmp_path: Path) -> None:
     process = started(*run(tmp_path, 0))
     wait_for(process, "seed program")
+    assert re.fullmatch(r"scripted-1 +running .* now", ksearch("list").out.splitlines()[1])
     done = ksearch("resume", "scripted-1")
     assert done.code == 2
     assert f"kill {process.pid}" in done.err

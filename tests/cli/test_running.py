@@ -127,6 +127,7 @@ def test_resuming_what_is_finished_says_why_and_how_to_go_further(finished: Path
     assert done.code == 0
     assert "scripted-1 had finished, and its reason to stop still holds" in done.out
     assert "ksearch resume scripted-1 --set max_evaluations=8" in done.out
+    assert "ksearch resume scripted-1 --set max_evaluations=8" in call(finished, "resume", "--evaluations", 1).out
 
 
 def test_resuming_with_a_larger_budget_goes_on(finished: Path) -> None:
