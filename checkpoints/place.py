@@ -43,6 +43,8 @@ def find_place(home: Place | str | None = None) -> Place:
     text = str(home or os.environ.get("KSEARCH_HOME") or ".ksearch")
     if text.split("://")[0] in SCHEMES and "://" in text:
         return server_home(text)
+    if "://" in text:
+        raise UsageError(f"{text.split('://')[0]}://: runs live in a folder, or at postgresql://SERVER/DATABASE")
     if Path(text).is_file():
         raise UsageError(f"{text} is a file: name the folder of the runs (--home, or KSEARCH_HOME)")
     return Path(text)
@@ -64,6 +66,8 @@ def server_home(url: str) -> ServerHome:
         raise UsageError(
             "the address of the runs holds a password: leave it out, and give it in PGPASSWORD or ~/.pgpass"
         )
+    if not parts.netloc and not parts.path.strip("/") and not parts.query:
+        raise UsageError(f"{url} names no server: write postgresql://SERVER/DATABASE")
     schema = dict(given).get("schema", SCHEMA)
     if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
         raise UsageError(f"schema={schema}: is a name of small letters, digits and `_`")

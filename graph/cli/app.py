@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import io
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -88,6 +89,7 @@ def _root(
 
 def main() -> NoReturn:
     """Run the program and exit: 0 done, 1 the search or evaluation failed, 2 usage, 3 paused."""
+    _open_standard_files()
     invocation = Invocation()
     sys.excepthook = _reporter(invocation)
     for stream in (sys.stdout, sys.stderr):
@@ -95,6 +97,16 @@ def main() -> NoReturn:
             # A terminal that cannot show a character must not end a search.
             stream.reconfigure(errors="replace")
     sys.exit(_call(invocation))
+
+
+def _open_standard_files() -> None:
+    """Give what was closed (`>&-`) nowhere to write to: else the next file that is opened would be standard output."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8", closefd=False)
+            setattr(sys, name, nowhere)
 
 
 def _call(invocation: Invocation) -> int:

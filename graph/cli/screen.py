@@ -3,13 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+
+from evaluators.errors import HarnessError
 
 
 @dataclass
@@ -32,7 +35,8 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """Write one line for people."""
-        self.console.print(Text(_harmless(text), style=style))
+        with _written():
+            self.console.print(Text(_harmless(text), style=style))
 
     def facts(self, lines: list[tuple[str, str]]) -> None:
         """Write (label, text) lines with the texts in one column; a repeated label is written once."""
@@ -41,22 +45,38 @@ class Screen:
         for label, text in lines:
             name = "" if label == before else label
             before = label
-            self.console.print(Text.assemble((name.ljust(width + 2), "bold"), _harmless(text)))
+            with _written():
+                self.console.print(Text.assemble((name.ljust(width + 2), "bold"), _harmless(text)))
 
     def page(self, lines: Iterable[str]) -> None:
         """Write many lines for people, without styles: thousands take no time."""
-        self.console.file.write("".join(f"{line}\n" for line in lines))
-        self.console.file.flush()
+        with _written():
+            self.console.file.write("".join(f"{line}\n" for line in lines))
+            self.console.file.flush()
 
     def data(self, value: Any) -> None:
         """Write `value` as JSON on stdout."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        with _written():
+            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
 
 
 def _harmless(text: str) -> str:
     """Return `text` without what could steer a terminal: what a task says of itself is nobody's word."""
     return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Tell in one line that what is written within the block arrives nowhere; a reader that went away is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise HarnessError(
+            f"the output cannot be written ({error.strerror}): send it elsewhere; nothing that was recorded is lost"
+        ) from error
 
 
 def complain(line: str) -> None:

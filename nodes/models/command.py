@@ -8,6 +8,7 @@ that starts ksearch without them. It answers once: an exit code other than 0 sto
 import asyncio
 import os
 import shlex
+import shutil
 import signal
 import time
 from asyncio.subprocess import PIPE, Process
@@ -31,12 +32,7 @@ class ExecChat:
 
     def __init__(self, command: str, options: ModelOptions) -> None:
         """Raises UsageError when the command line cannot be split."""
-        try:
-            self.arguments = shlex.split(command)
-        except ValueError as error:
-            raise UsageError(f"exec:{command}: {error}") from error
-        if not self.arguments:
-            raise UsageError("exec: needs a command, such as `exec:my-agent --print`")
+        self.arguments = _split(command)
         self.options = options
 
     async def ask(self, request: ChatRequest) -> ChatReply:
@@ -72,6 +68,24 @@ class ExecChat:
 
     def _failure(self, reason: str) -> ModelFailure:
         return ModelFailure(f"exec:{self.arguments[0]} {reason}")
+
+
+def require_command(command: str) -> None:
+    """Raise UsageError when there is no such command on this machine. Nothing is started."""
+    name = _split(command)[0]
+    if shutil.which(name) is None:
+        raise UsageError(f"exec:{name}: there is no such command here: install it, or give its path")
+
+
+def _split(command: str) -> list[str]:
+    """Return the words of a command line, at least one. Raises UsageError."""
+    try:
+        arguments = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"exec:{command}: {error}") from error
+    if not arguments:
+        raise UsageError("exec: needs a command, such as `exec:my-agent --print`")
+    return arguments
 
 
 class _TooMuch(Exception):

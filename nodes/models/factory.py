@@ -35,7 +35,7 @@ PROVIDERS = (
     *("upstage", "xai"),
 )
 """Known to `init_chat_model`."""
-_AT = re.compile(r"(?P<name>.+?)@(?P<url>https?://.*)", re.DOTALL)
+_AT = re.compile(r"(?P<name>.+?)@(?P<url>[A-Za-z][A-Za-z0-9+.-]*://.*)", re.DOTALL)
 _DEFAULTS = ModelOptions()
 
 
@@ -101,11 +101,15 @@ def kinds(spec: str) -> tuple[str, ...]:
 
 
 def require(spec: str) -> None:
-    """Raise UsageError when a model that `spec` names will lack its key or its recording. Nothing is asked."""
+    """Raise UsageError when a model that `spec` names will lack its key, recording or command. Nothing is asked."""
     for stage in parse_schedule(spec):
         kind, _, rest = stage.spec.partition(":")
         if kind == "cassette":
             load_cassette(Path(rest))
+        elif kind == "exec" and rest.strip():
+            from nodes.models.command import require_command
+
+            require_command(rest)
         elif kind in PROVIDERS:
             find_key(_target(kind, rest.strip()))
 
@@ -154,6 +158,6 @@ def _checked(url: str) -> str:
         raise UsageError(f"a model's address is wrong: {error}") from None
     if credentials is not None:
         raise UsageError("a model's address must not hold credentials: put the key into KSEARCH_SERVER_API_KEY")
-    if not host or parts.query or parts.fragment or re.search(r"\s", url):
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or re.search(r"\s", url):
         raise UsageError(f"model address {url!r} must be http://HOST[:PORT][/PATH]")
     return url

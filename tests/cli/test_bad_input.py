@@ -1,13 +1,15 @@
 """Whatever is typed or found wrong: one line that says what to do, the right exit code, nothing lost."""
 
+import shlex
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from checkpoints.schema import APPLICATION_ID
-from tests.cli.conftest import ROOT, SCRIPTED, Call, Done, call
+from tests.cli.conftest import ROOT, SCRIPTED, Call, Done, call, command, environment
 
 TASK = ROOT / "evaluators" / "tasks" / "softmax"
 
@@ -41,6 +43,10 @@ def one_line(done: Done, code: int) -> str:
         (["tasks", "show", "mla"], "'mla_paged_decode_h16_ckv512_kpe64_ps1' or 'mla_paged_prefill_causal_h16"),
         (["tasks", "show", "nosuch"], "no task 'nosuch'; `ksearch tasks` lists the built-in ones; yours are ./FOLDER"),
         (["run", "./nowhere"], "nowhere"),
+        (["run", "--planner", "exec:no-such-agent", "--coder", "scripted"], "exec:no-such-agent: there is no such"),
+        (["run", "--coder", "openai:a@ftp://b/v1"], "must be http://HOST[:PORT][/PATH]"),
+        (["list", "--home", "mysql://b/runs"], "runs live in a folder, or at postgresql://SERVER/DATABASE"),
+        (["list", "--home", "postgresql://"], "names no server: write postgresql://SERVER/DATABASE"),
         (["export", "--format", "yaml"], "--format"),
     ],
 )
@@ -176,3 +182,13 @@ def test_a_model_that_cannot_be_asked_is_noticed_before_anything_is_begun(
     assert words in done.err
     assert "\n" not in done.err.strip()
     assert not (tmp_path / ".ksearch").exists()
+
+
+@pytest.mark.parametrize("arguments", [("log",), ("list",), ("show", "--json"), ("run", "scripted", *SCRIPTED)])
+def test_an_output_that_takes_nothing(finished: Path, arguments: tuple[str, ...]) -> None:
+    for mark, code, words in ((">/dev/full", 1, "error: the output cannot be written (No space left"), (">&-", 0, "")):
+        line = f"{shlex.join(command(*arguments))} {mark}"
+        done = subprocess.run(["sh", "-c", line], cwd=finished, env=environment(), capture_output=True, text=True)
+        assert (done.returncode, len(done.stderr.splitlines())) == (code, code), done.stderr
+        assert done.stderr.startswith(words)
+    assert call(finished, "list").code == 0
