@@ -45,7 +45,11 @@ def find_place(home: Place | str | None = None) -> Place:
         return server_home(text)
     if "://" in text:
         raise UsageError(f"{text.split('://')[0]}://: runs live in a folder, or at postgresql://SERVER/DATABASE")
-    if Path(text).is_file():
+    try:
+        taken = Path(text).is_file()
+    except OSError as error:  # a name that is too long
+        raise UsageError(f"{text}: {error.strerror}: name the folder of the runs (--home, or KSEARCH_HOME)") from error
+    if taken:
         raise UsageError(f"{text} is a file: name the folder of the runs (--home, or KSEARCH_HOME)")
     return Path(text)
 

@@ -46,6 +46,7 @@ def one_line(done: Done, code: int) -> str:
         (["run", "--planner", "exec:no-such-agent", "--coder", "scripted"], "exec:no-such-agent: there is no such"),
         (["run", "--coder", "openai:a@ftp://b/v1"], "must be http://HOST[:PORT][/PATH]"),
         (["list", "--home", "mysql://b/runs"], "runs live in a folder, or at postgresql://SERVER/DATABASE"),
+        (["list", "--home", "h" * 300], "File name too long: name the folder of the runs"),
         (["list", "--home", "postgresql://"], "names no server: write postgresql://SERVER/DATABASE"),
         (["export", "--format", "yaml"], "--format"),
     ],
