@@ -19,6 +19,7 @@ from checkpoints.sqlite_tables import SqliteConnection
 T = TypeVar("T")
 BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process's write; ours take well under a millisecond."""
+_BLOBS = "blobs"
 
 
 def database_file(home: Path) -> Path:
@@ -46,7 +47,7 @@ def open_blobs(home: Place, *, power_safe: bool = False) -> BlobStore:
         from checkpoints.server_blobs import server_blobs
 
         return server_blobs(home, power_safe=power_safe)
-    return BlobFolder(home / "blobs", power_safe=power_safe)
+    return BlobFolder(home / _BLOBS, power_safe=power_safe)
 
 
 def make_home(home: Place) -> None:
@@ -101,7 +102,7 @@ def connect(path: Path, *, power_safe: bool = False, busy_timeout_s: float = BUS
 
 def _require_content(path: Path) -> None:
     """Raise StoreError for an empty file where runs have left blobs: a new database would let them be pruned."""
-    blobs = path.parent / "blobs"
+    blobs = path.parent / _BLOBS
     if path.exists() and path.stat().st_size == 0 and blobs.is_dir() and any(blobs.iterdir()):
         raise emptied(path)
 

@@ -41,10 +41,11 @@ def find_place(home: Place | str | None = None) -> Place:
     if isinstance(home, ServerHome):
         return home
     text = str(home or os.environ.get("KSEARCH_HOME") or ".ksearch")
-    if text.split("://")[0] in SCHEMES and "://" in text:
+    scheme, is_address, _ = text.partition("://")
+    if is_address and scheme in SCHEMES:
         return server_home(text)
-    if "://" in text:
-        raise UsageError(f"{text.split('://')[0]}://: runs live in a folder, or at postgresql://SERVER/DATABASE")
+    if is_address:
+        raise UsageError(f"{scheme}://: runs live in a folder, or at postgresql://SERVER/DATABASE")
     try:
         taken = Path(text).is_file()
     except OSError as error:  # a name that is too long

@@ -176,7 +176,12 @@ class Session:
         return Window(wall, wall, 0, 0, None, None)
 
     def know_threads(self) -> None:
-        """Take note of the threads that there are, and of how long each has run, once they sleep or are given up on."""
+        """Take note of the threads that there are, and of how long each has run, once they sleep or are given up on.
+
+        On a processor nothing is excused, so that nothing need be known.
+        """
+        if not self._on_gpu:
+            return
         descendants.await_sleep(self.child.pid, _FALL_ASLEEP_S)
         self._known_threads = descendants.thread_run_ns(self.child.pid)
 

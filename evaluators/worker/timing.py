@@ -362,11 +362,10 @@ class _Visit:
         window = session.call(index, slots, proof.witness if handed else None)
         proof.answered(window, self._bench, max(0, woken - 2 * max(self._woken, default=woken)))
         collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
-        first = (place, index) in self._unseen
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
-        excused = first and self._bench.answer_is_final
+        excused = self._bench.answer_is_final and (place, index) in self._unseen
         proof.take(slots, collected, [] if excused else self._bench.further_threads(session))
-        if first:
+        if excused:
             self._unseen.discard((place, index))
             session.know_threads()
         return WindowTimes(window.cpu_ns, window.idle_cpu_ns, collected)

@@ -84,7 +84,7 @@ class Survey:
         copied = _cloned(data)
         try:
             answer = self._problem.answer(copied)
-        except Exception as error:
+        except Exception as error:  # the problem's code may raise anything: told as a problem of it
             raise Refused(f"ref_kernel({words}) failed: {type(error).__name__}: {error}") from error
         results = {leaf.data_ptr() for _, leaf in leaves(answer) if isinstance(leaf, torch.Tensor)}
         return {p for p, leaf in leaves(copied) if isinstance(leaf, torch.Tensor) and leaf.data_ptr() in results}
@@ -110,7 +110,7 @@ class Survey:
 
     def _same_answer(self, data: Any, path: Steps, value: Any) -> bool:
         """Return whether the reference gives the same with `value` at `path`, which it may never have met there."""
-        with suppress(Exception):
+        with suppress(Exception):  # a value that the reference cannot take is not the same
             first, second = (
                 list(leaves(self._problem.answer(_cloned(replaced(data, given))))) for given in ({}, {path: value})
             )
