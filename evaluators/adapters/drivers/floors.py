@@ -1,9 +1,10 @@
 """Driver: the least that any program must move and do at each workload, as a reference's function `floor` tells it."""
 
 import math
-import types
 from collections.abc import Callable
 from typing import Any
+
+from evaluators.worker.source import load_source
 
 _MOST = 2**63
 """Bytes and operations are fewer."""
@@ -18,10 +19,9 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
 
     `request`: `reference` (source), `cases` (`name` and `axes` of each workload).
     """
-    module = types.ModuleType("reference")
     try:
-        _run(request["reference"], module)
-        return {"floors": [told(vars(module)["floor"], case) for case in request["cases"]]}
+        names = _run(request["reference"])
+        return {"floors": [told(names["floor"], case) for case in request["cases"]]}
     except Untold as error:
         return {"problem": str(error)}
 
@@ -43,9 +43,9 @@ def told(floor: Callable[..., Any], case: dict[str, Any]) -> dict[str, Any]:
     return {**least, "practical_us": practical_us}
 
 
-def _run(source: str, module: types.ModuleType) -> None:
+def _run(source: str) -> dict[str, Any]:
     try:
-        exec(compile(source, "reference.py", "exec"), vars(module))
+        return vars(load_source(source))
     except Exception as error:
         raise Untold(f"the reference's source failed: {_words(error)}") from error
 

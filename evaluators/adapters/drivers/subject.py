@@ -3,12 +3,13 @@
 import math
 import signal
 import time
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+from evaluators.worker.source import load_source
 
 Tensors = dict[str, Any]
 _MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "MemoryError", "out of memory")
@@ -43,10 +44,8 @@ class Subject:
     def load(self) -> None:
         """Run the source of the reference module. Raises Refused, and whatever that raises."""
         torch.empty(0, device=self.device)  # What starting a GPU takes is not the source's fault.
-        module = types.ModuleType("reference")
         with self._limited("its source"):
-            exec(compile(self._task["reference"], "reference.py", "exec"), vars(module))
-        self.names = vars(module)
+            self.names = vars(load_source(self._task["reference"]))
 
     def too_large(self, reason: str, *, has_run: bool) -> bool:
         """Return whether a failure is for want of what another device has: memory, and speed if the task `has_run`.
