@@ -130,7 +130,10 @@ async def integrity(results: Results, evaluator: LocalEvaluator, lenient: LocalE
 
         async def measure(cheat: Any = cheat) -> Figures:
             figures = await evaluated(evaluator, task, cheat.program, cheat.effort)
-            return {"ok": figures["end"] in cheat.ends, "wanted": list(cheat.ends), **figures}
+            objective = figures["objective"] or {"value": 0.0}
+            gained = cheat.most is not None and objective["value"] > cheat.most
+            ok = figures["end"] in cheat.ends and not gained
+            return {"ok": ok, "wanted": list(cheat.ends), "most": cheat.most, **figures}
 
         await results.take("integrity", f"cheat: {name}", measure)
         if cheat.unruled:
@@ -193,7 +196,7 @@ async def cost(results: Results, evaluator: LocalEvaluator) -> None:
 
 async def repeat(results: Results, evaluator: LocalEvaluator) -> None:
     """The same program again and again, in fresh processes."""
-    trimul, stream = gpu_trimul.task(checks=2, timed=(0, 2, 3)), doubling()
+    trimul, stream = gpu_trimul.task(checks=2), doubling()
     for number in range(REPEATS):
         await results.take(
             "repeat", f"trimul {number}", lambda: evaluated(evaluator, trimul, gpu_trimul.program(), "search")

@@ -29,14 +29,25 @@ PROBLEMS = tuple(f"kernelbench:{path}" for path in sorted((HERE / "kernelbench")
 FOLDER = f"gpumode:{HERE.parent / 'evaluators' / 'tasks' / OFFICIAL}"
 DEFAULT = (
     *(GQA, MLA, PREFILL, f"{MOE}@triton", f"{GQA}@flashinfer", f"{MLA}@flashinfer", f"{PREFILL}@flashinfer", MOE),
-    *("trimul", OFFICIAL, FOLDER, *PROBLEMS),
+    *("trimul", "trimul?output=float16", OFFICIAL, FOLDER, *PROBLEMS),
     *(f"{name}?protocol=fib" for name in (GQA, f"{GQA}@flashinfer", MLA, f"{MOE}@triton", PREFILL)),
 )
+ROUNDED = """
+full = custom_kernel
+
+
+def custom_kernel(data):
+    return full(data).half()
+"""
+"""Follows a seed of `trimul`."""
 WRONG = "def {name}(*arguments):\n    return arguments[0]\n"
 
 
 def program_of(task: Task, language: Language, *, wrong: bool) -> Solution | None:
-    """Return the task's seed, for a problem of GPU MODE the seed of `trimul`; or a `wrong` program."""
+    """Return the task's seed, for a problem of GPU MODE the seed of `trimul`, rounded where it wants half precision.
+
+    Or a `wrong` program.
+    """
     contract = task.contracts.get(language)
     if contract is None:
         return None
@@ -44,7 +55,11 @@ def program_of(task: Task, language: Language, *, wrong: bool) -> Solution | Non
         return contract_solution(contract, language, {"wrong.py": WRONG.format(name=contract.entry_point)})
     if contract.entry_point == "custom_kernel" and contract.seed is None:
         files = resolve_task("trimul").contracts[language].seed
-        return None if files is None else contract_solution(contract, language, files)
+        if files is None:
+            return None
+        if any(output.dtype == "float16" for output in task.outputs.values()):
+            files = {path: text + ROUNDED for path, text in files.items()}
+        return contract_solution(contract, language, files)
     return task.seed(language)
 
 

@@ -9,19 +9,22 @@ from pathlib import Path
 
 from evaluators.worker import rules
 from evaluators.worker.ahead import compile_ahead
-from evaluators.worker.bench import Bench, Effort
+from evaluators.worker.bench import Bench
 from evaluators.worker.build import Built, build
 from evaluators.worker.build_cuda import architecture, baseline_for_gpu, build_for_gpu
+from evaluators.worker.caches import kept
 from evaluators.worker.check import Checked, Checks, check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
 from evaluators.worker.job import Case, Job, PairVerdict, Verdict
 from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
-from evaluators.worker.oracle import Example, Oracle
+from evaluators.worker.oracle import Oracle
 from evaluators.worker.pool import Pool
 from evaluators.worker.session import Session, Workshop
-from evaluators.worker.timing import Entrant, EntrantFailure, Times, examples_wanted, measure, plan_cases
+from evaluators.worker.supply import Supply
+from evaluators.worker.timing import Times, measure, plan_cases
 from evaluators.worker.verdicts import State, objective, pairs, timed_cases, verdict
+from evaluators.worker.visit import Entrant, EntrantFailure, Run, hand
 
 _BASELINE = Built("", "", "", "baseline", 0.0)
 _PROBES = 3
@@ -102,6 +105,8 @@ class _Run:
             raise state.checked.failure
         if self._job.effort == "certify":
             self._check_held_out(state, state.built)
+        # Inputs of the check are used nowhere else; those of timing are given to one process after the other.
+        state.built = kept(state.built)
         if self._bench.device == "cuda":
             state.notes.append(f"GPU-seconds of the check: {state.device_s:.2f}")
         state.tier = "checked"
@@ -151,13 +156,16 @@ class _Run:
             if state.built is not None and state.checked is not None:
                 took = zip(self._checked_cases, state.checked.call_ns, strict=True)
                 entrants.append(Entrant(state.built, [ns for case, ns in took if case.timed], []))
+        supply = Supply(self._assessor.pool, self._oracle, self._task, self._cases, self._bench.limits)
         with self._bench.checking():
             started = time.monotonic()
-            self._hand_examples(entrants, effort)
+            plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
+            hand(entrants, supply.first(plans, fresh=self._job.effort == "certify"))
             made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0
         with self._bench.timing():
             try:
-                times = measure(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off)
+                run = Run(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off, supply)
+                times = measure(run)
             finally:
                 if self._bench.crowded():
                     self._let_go(entrants)
@@ -167,17 +175,6 @@ class _Run:
                 state.notes.append(note)
         times.device_s += made_s
         return times
-
-    def _hand_examples(self, entrants: list[Entrant], effort: Effort) -> None:
-        plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
-        examples = list[list[Example]]()
-        for case, plan in zip(self._cases, plans, strict=True):
-            affordable = max(3, self._bench.limits.pool_bytes // len(self._cases) // lay_out(self._task, case).stride)
-            count = min(affordable, examples_wanted(plan))
-            fresh = self._job.effort == "certify"
-            examples.append(self._assessor.pool.examples(self._task, self._oracle, case, count, fresh=fresh))
-        for entrant in entrants:
-            entrant.examples = examples
 
     def _let_go(self, entrants: list[Entrant]) -> None:
         """Give up all examples, and what programs answered to them."""

@@ -25,7 +25,7 @@ class Effort:
     windows: int
     """The most windows per program, case and estimate."""
     rounds: int = 1
-    """Estimates that are taken from the same processes before fresh ones are started."""
+    """The most estimates from the same processes, as long as inputs that they have not seen are made quickly."""
     hopeless: float | None = None
     """A program is not measured further once it is certainly this many times slower than its rival; None: always."""
 
@@ -48,6 +48,10 @@ class Limits:
     """Memory for the slots of all programs and cases that are timed together."""
     program_bytes: int = 0
     """Memory of a GPU that a program may take."""
+    least_windows: int = 2
+    """Per program, case and estimate, unless a call is very long."""
+    alike: bool = True
+    """Whether the baseline's windows have as many calls as the programs'."""
 
 
 class Bench(Protocol):
@@ -58,7 +62,7 @@ class Bench(Protocol):
     efforts: Mapping[str, Effort]
     limits: Limits
     pinned: bool
-    """Whether a program's process keeps to one processor, another one in each visit."""
+    """Whether the processes of a visit keep to one processor, another one in each visit."""
     answer_is_final: bool
     """Whether a window's outputs are in their slots when it is answered, before anything is collected."""
 

@@ -32,7 +32,7 @@ _REPEATS, _COPIES = 7, 20
 _LEAST_FREE, _FREE_TO_BEGIN, _FREE_FOR_OTHERS = 0.05, 0.5, 0.6
 _PROGRAM = 0.4
 """What a program may take of the device's memory, a share of all."""
-_POOL, _ARENAS = 0.25, 0.58
+_POOL, _ARENAS = 0.3, 0.48
 """Shares of what is free besides that."""
 
 
@@ -51,7 +51,7 @@ class CudaBench:
     def __init__(self) -> None:
         """Start the device's context in this process, which nothing untrusted ever runs in."""
         self.properties = torch.cuda.get_device_properties(0)
-        self.uuid = f"GPU-{self.properties.uuid}"
+        self.uuid = device_name()
         total = self.properties.total_memory
         spare = (1 - _PROGRAM) * total
         self.limits = Limits(
@@ -62,6 +62,8 @@ class CudaBench:
             pool_bytes=int(spare * _POOL),
             arena_bytes=int(spare * _ARENAS),
             program_bytes=int(total * _PROGRAM),
+            least_windows=1,
+            alike=False,
         )
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self._value = 0
@@ -174,6 +176,11 @@ class CudaBench:
             torch.cuda.synchronize()
             mapping.close_shared(fd)
         return max(0.0, (with_copy - without) / _COPIES)
+
+
+def device_name() -> str:
+    """Return the identity of the one GPU that this process sees, by which its lock is named; starts no context."""
+    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"
 
 
 def _batch(source: torch.Tensor, target: torch.Tensor, *, copy: bool) -> float:

@@ -38,6 +38,8 @@ class Built:
     log: str = ""
     cache: str = ""
     """Folder for what compilers keep at run time, of this program alone; empty: none."""
+    kept_cache: str = ""
+    """A copy of `cache`, with which every process begins; empty: each finds what the one before it left."""
     variables: dict[str, str] = field(default_factory=dict)
     """Environment that the program's processes need."""
 
@@ -89,11 +91,11 @@ def build(program: Program, forge: Forge, folder: Path) -> Built:
     return Built(str(output / "program.so"), str(output), program.entry_point, program.binding, seconds, log)
 
 
-def give_away(folder: Path) -> None:
-    """Make `folder` the unprivileged user's when running as root and where there is such a user."""
+def give_away(path: Path) -> None:
+    """Make `path` the unprivileged user's when running as root and where there is such a user."""
     if os.geteuid() == 0:
         try:
-            os.chown(folder, NOBODY, NOBODY)
+            os.chown(path, NOBODY, NOBODY)
         except OSError as error:
             if not syscalls.is_refusal(error):
                 raise

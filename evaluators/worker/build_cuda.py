@@ -94,7 +94,9 @@ def build_for_gpu(program: Program, forge: Forge, folder: Path, arch: str, limit
         _import(forge, source, path, cache, arch, limit_s)
     seconds = time.monotonic() - started
     variables = cache_variables(str(cache)) | extension_variables(toolkit_or_none(), arch)
-    return Built(str(path), str(path.parent), program.entry_point, program.binding, seconds, log, str(cache), variables)
+    return Built(
+        str(path), str(path.parent), program.entry_point, program.binding, seconds, log, str(cache), variables=variables
+    )
 
 
 def baseline_for_gpu(folder: Path, arch: str) -> Built:

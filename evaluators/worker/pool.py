@@ -1,5 +1,7 @@
 """Secret examples for timing, kept between evaluations of one task (programs never live that long)."""
 
+import math
+import statistics
 import time
 from collections import OrderedDict
 
@@ -7,30 +9,43 @@ from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example, Oracle
 
 _SECONDS = 0.6
-_LEAST = 3
 
 
 class Pool:
     """Examples by task and case; the oldest cases are dropped when they take too much memory."""
 
     def __init__(self, nbytes: int) -> None:
-        """Keep about `nbytes` of the device's memory, half as much again while new ones are made."""
-        self._most = nbytes * 3 // 2
+        """Keep about `nbytes` of the device's memory, a quarter more while new ones are made."""
+        self._most = nbytes * 5 // 4
         self._kept: OrderedDict[tuple[str, str], list[Example]] = OrderedDict()
+        self._each_s: dict[tuple[str, str], float] = {}
 
-    def examples(self, task: TaskSpec, oracle: Oracle, case: Case, count: int, *, fresh: bool) -> list[Example]:
-        """Return up to `count` examples (at least 3; fewer than asked when making them takes too long).
+    def examples(
+        self, task: TaskSpec, oracle: Oracle, case: Case, count: int, least: int, *, fresh: bool
+    ) -> list[Example]:
+        """Return up to `count` examples (at least so many; fewer than asked when making them takes too long).
 
         One is replaced at each visit, all when `fresh`.
         """
         key = (task.digest, case.name)
-        kept = [] if fresh else self._kept.pop(key, [])[1:]
-        started = time.monotonic()
-        while len(kept) < count and (len(kept) < _LEAST or time.monotonic() - started < _SECONDS):
+        kept = self._kept.pop(key, [])[1:]
+        if fresh:
+            kept = []
+        until, each = time.monotonic() + _SECONDS, list[float]()
+        while len(kept) < count and (len(kept) < least or time.monotonic() < until):
+            started = time.monotonic()
             kept.append(oracle.example(case))
+            each.append(time.monotonic() - started)
+        if each:
+            # What is loaded for the first one is not loaded again.
+            self._each_s[key] = statistics.median(each)
         self._kept[key] = kept
         self._trim(key)
         return kept[:count] if len(kept) > count else kept
+
+    def making_s(self, task: TaskSpec, case: Case, count: int) -> float:
+        """Return about how long it takes to make so many examples, seconds; without end where none was made yet."""
+        return count * self._each_s.get((task.digest, case.name), math.inf)
 
     def clear(self) -> None:
         """Let go of all."""

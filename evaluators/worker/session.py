@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from evaluators.worker import descendants, wire
 from evaluators.worker.build import Built, give_away
+from evaluators.worker.caches import restore
 from evaluators.worker.child import Child
 from evaluators.worker.failure import CandidateFailure, HarnessFault
 from evaluators.worker.forge import Forge, import_folders
@@ -81,6 +82,7 @@ class Session:
         self._task, self._built = task, built
         self.remaining_s = task.timeout_s
         self._idle_from = self._idle_ns = 0
+        restore(built)
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
         give_away(work)
         readable = (built.folder, sys.prefix, sys.base_prefix, *import_folders(), str(shop.folder / "runner"))
@@ -236,6 +238,10 @@ class Session:
         now = self.child.cpu_ns()
         taken, self._idle_from = now - self._idle_from, now
         return taken
+
+    def renew(self) -> None:
+        """Give the requests to come the task's whole time limit again."""
+        self.remaining_s = self._task.timeout_s
 
     def end(self) -> None:
         """Kill the process and everything it started; return when it is gone."""

@@ -6,9 +6,9 @@ import subprocess
 
 import torch
 
-from evaluators.worker import nvml
+from evaluators.worker import nvml, timing_lock
 from evaluators.worker.bench import Bench
-from evaluators.worker.bench_cuda import CudaBench
+from evaluators.worker.bench_cuda import CudaBench, device_name
 from evaluators.worker.build_cuda import toolkit_or_none
 from evaluators.worker.failure import SetupFault
 
@@ -22,8 +22,9 @@ def start() -> tuple[Bench, tuple[int, int], dict[str, str]]:
     """
     if not torch.cuda.is_available():
         raise SetupFault("no GPU was found: its driver, or a build of torch with CUDA, is missing")
-    _load_libraries()
-    bench = CudaBench()
+    with timing_lock.held(alone=True, device=device_name()):
+        _load_libraries()
+        bench = CudaBench()
     facts = {
         "device": bench.properties.name,
         "driver": nvml.driver_version(),

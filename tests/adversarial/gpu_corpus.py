@@ -23,6 +23,8 @@ class GpuCheat:
     """What becomes of it when no integrity rule is applied; empty: not looked at."""
     reason: str = ""
     """Why `passed` is no harm."""
+    most: float | None = None
+    """The largest ratio to the baseline that it may be given; None: not looked at."""
 
 
 def dps(text: str) -> Solution:
@@ -360,6 +362,49 @@ CHEATS: dict[str, GpuCheat] = {
         """),
         tiny.GOOD_DPS,
         ("wrong_values",),
+    ),
+    "C14 replay by content": GpuCheat(
+        dps(f"""
+            known = {{}}
+
+            def run(x, y):
+                key = tuple(x[0, :4].tolist())
+                if key not in known:
+                    {SLOW}
+                    known[key] = torch.softmax(x, 1)
+                y.copy_(known[key])
+        """),
+        tiny.GOOD_DPS,
+        ("passed",),
+        "search",
+        reason="no process is given an input twice, so that it is timed at its full cost",
+        most=0.02,
+    ),
+    "C16 bank by content, for the next process": GpuCheat(
+        dps(f"""
+            import os
+            place = os.environ["TRITON_CACHE_DIR"] + "-bank"
+            os.makedirs(place, exist_ok=True)
+            known = {{
+                name: torch.frombuffer(bytearray(open(f"{{place}}/{{name}}", "rb").read()), dtype=torch.float32).cuda()
+                for name in os.listdir(place)
+            }}
+
+            def run(x, y):
+                name = "_".join(str(number) for number in x[0, :4].tolist())
+                if name not in known:
+                    {SLOW}
+                    known[name] = torch.softmax(x, 1)
+                    if y.nbytes < 32 << 20:
+                        with open(f"{{place}}/{{name}}", "wb") as file:
+                            file.write(known[name].cpu().numpy().tobytes())
+                y.copy_(known[name].view_as(y))
+        """),
+        tiny.GOOD_DPS,
+        ("passed",),
+        "search",
+        reason="each timed process begins with the compilers' cache as the check left it",
+        most=0.02,
     ),
     "C16 bank in the compilers' cache": GpuCheat(
         dps("""

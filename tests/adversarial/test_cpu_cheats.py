@@ -9,7 +9,7 @@ import pytest
 from evaluators.evaluation import Effort
 from evaluators.local import LocalEvaluator
 from evaluators.solution import Solution
-from evaluators.worker import rules, timing
+from evaluators.worker import plans, rules, visit
 from evaluators.worker.status import Status
 from tests.evaluators import tiny
 
@@ -650,19 +650,19 @@ async def test_work_done_while_results_are_handed_over_is_on_the_clock(evaluator
 
 def test_a_single_window_must_pay_for_the_work_around_it() -> None:
     """What is used before or after a window, or to hand over more slowly than the baseline, counts as that window's."""
-    honest, cheat = timing.WindowTimes(1000, 0, 90), timing.WindowTimes(10, 800, 90)
-    assert timing.charged([honest, cheat, honest], 5, 90) == [1000 + 800, 10 + 800, 1000 + 5]
-    assert timing.charged([timing.WindowTimes(10, 0, 900), honest], 0, 100) == [10 + 800, 1000]
+    honest, cheat = visit.WindowTimes(1000, 0, 90), visit.WindowTimes(10, 800, 90)
+    assert visit.charged([honest, cheat, honest], 5, 90) == [1000 + 800, 10 + 800, 1000 + 5]
+    assert visit.charged([visit.WindowTimes(10, 0, 900), honest], 0, 100) == [10 + 800, 1000]
 
 
 def test_no_example_is_dealt_twice_to_a_process() -> None:
     """C19: what was answered once can be answered from memory, whatever its address."""
-    plan = timing.CasePlan(windows=40, calls=8, warm=True)
+    plan = plans.CasePlan(windows=40, calls=8, warm=True)
     for made in (3, 10, 24, 85, 329, 1000):
-        kept = timing.without_repeats(plan, made)
-        assert timing.examples_wanted(kept) <= made
+        kept = plans.without_repeats(plan, made, 2)
+        assert plans.examples_wanted(kept) <= made
         assert kept.windows >= 2
-    assert timing.without_repeats(plan, 1000) == plan
+    assert plans.without_repeats(plan, 1000, 2) == plan
 
 
 async def test_nothing_of_the_benchmark_can_be_read(evaluator: LocalEvaluator) -> None:

@@ -26,6 +26,9 @@ async def test_cheat_ends_as_it_should(evaluator: LocalEvaluator, name: str) -> 
     cheat = CHEATS[name]
     result = await evaluator.evaluate(tiny.softmax(), cheat.program, cheat.effort)
     assert ended(result) in cheat.ends, result.message
+    if cheat.most is not None:
+        assert result.objective is not None
+        assert result.objective.value <= cheat.most
 
 
 TWINS = {cheat.twin.digest: (name, cheat) for name, cheat in CHEATS.items()}

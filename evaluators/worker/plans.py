@@ -1,0 +1,83 @@
+"""How each case is timed: windows, calls in a window, and the secret examples that these take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from evaluators.worker.bench import Effort, Limits
+
+_SLOW_NS = 300_000_000
+
+
+@dataclass(frozen=True)
+class CasePlan:
+    """How one case is timed."""
+
+    windows: int
+    """Per program and estimate."""
+    calls: int
+    """Of a program, in a window."""
+    warm: bool
+    """Whether a window that does not count comes first."""
+    baseline_calls: int | None = None
+    """Of the baseline, in a window; None: as many as of a program."""
+
+    def calls_of(self, place: int) -> int:
+        """Return the calls of an entrant's window; the first entrant is the baseline."""
+        return self.calls if place or self.baseline_calls is None else self.baseline_calls
+
+
+def plan_case(call_ns: Sequence[int], stride: int, cases: int, limits: Limits, effort: Effort) -> CasePlan:
+    """Return how to time one of so many `cases` within the effort's time.
+
+    Args:
+        call_ns: About what a call takes, nanoseconds, per entrant; the first is the baseline.
+        stride: Bytes of a slot.
+        cases: How many are timed.
+        limits: The device's.
+        effort: How long to measure.
+    """
+    share_ns = effort.seconds * 1e9 / (effort.estimates * cases)
+    took = [max(1, ns) for ns in call_ns]
+    most = min(limits.most_calls, limits.arena_bytes // (len(took) * cases) // stride)
+    # The same for all programs: what a window costs to start weighs on every program's calls alike.
+    calls = _calls(took if limits.alike else took[1:] or took, most, limits)
+    baseline_calls = None if limits.alike else _calls(took[:1], most, limits)
+    plan = CasePlan(1, calls, max(took) <= _SLOW_NS, baseline_calls)
+    if not plan.warm:
+        return plan
+    round_ns = sum(
+        plan.calls_of(place) * (ns + stride * limits.handling_ns_per_byte) + limits.handling_ns
+        for place, ns in enumerate(took)
+    )
+    return replace(plan, windows=max(limits.least_windows, min(effort.windows, int(share_ns / round_ns) // 2 * 2)))
+
+
+def _calls(took: Sequence[int], most: int, limits: Limits) -> int:
+    return max(1, min(most, round(limits.window_ns / min(took))))
+
+
+def without_repeats(plan: CasePlan, examples: int, least_windows: int) -> CasePlan:
+    """Return the plan with so few calls and windows that no program meets an example twice, where enough were made.
+
+    What a program has been given before it can answer from memory, whatever the address.
+    """
+    if not plan.warm:
+        return replace(plan, calls=max(1, min(plan.calls, examples)))
+    calls = max(1, min(plan.calls, examples // (least_windows + 1)))
+    windows = max(least_windows, (examples // calls - 1) // 2 * 2)
+    return replace(plan, calls=calls, windows=min(plan.windows, windows))
+
+
+def examples_wanted(plan: CasePlan) -> int:
+    """Return how many examples let a program take an estimate without meeting one twice."""
+    return plan.calls * (plan.windows + (1 if plan.warm else 0))
+
+
+def shares(plans: Sequence[CasePlan], strides: Sequence[int], pool_bytes: int, least_windows: int) -> list[int]:
+    """Return how many examples of each case to make: what the plans want, or all alike less where memory is short.
+
+    At least so many that one call a window can be taken, even if they need more memory than `pool_bytes`.
+    """
+    wanted = [examples_wanted(plan) for plan in plans]
+    part = min(1.0, pool_bytes / max(1, sum(count * stride for count, stride in zip(wanted, strides, strict=True))))
+    return [max(min(count, least_windows + 1), int(count * part)) for count in wanted]

@@ -1,0 +1,341 @@
+"""A visit of all programs that are timed: fresh processes, which give one estimate or several."""
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+
+from evaluators.worker import descendants, rules
+from evaluators.worker.bench import Bench, Effort
+from evaluators.worker.build import Built
+from evaluators.worker.failure import CandidateFailure, integrity
+from evaluators.worker.job import Case, TaskSpec
+from evaluators.worker.oracle import Example
+from evaluators.worker.plans import CasePlan
+from evaluators.worker.proof import Proof, Proven
+from evaluators.worker.session import Session, Workshop
+from evaluators.worker.slots import Slots
+from evaluators.worker.supply import Supply
+
+_EMPTY_WINDOWS = 6
+
+
+@dataclass
+class Entrant:
+    """One program that is timed. The first of a run is the baseline, which is trusted and not judged."""
+
+    built: Built
+    call_ns: list[int]
+    """About what a call takes, per case."""
+    examples: list[list[Example]]
+    """Per case: its own secret examples."""
+    arenas: list[Slots] = field(default_factory=list)
+    proven: list[Proven] = field(default_factory=list)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether this is the baseline."""
+        return self.built.binding == "baseline"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every visit of a run needs."""
+
+    shop: Workshop
+    bench: Bench
+    task: TaskSpec
+    cases: Sequence[Case]
+    entrants: Sequence[Entrant]
+    effort: Effort
+    off: set[str]
+    supply: Supply
+
+
+@dataclass(frozen=True)
+class WindowTimes:
+    """What one window took, nanoseconds."""
+
+    called: int
+    idle: int
+    """Used since the window before."""
+    handed: int
+    """Handing its results over."""
+
+
+class EntrantFailure(Exception):
+    """One entrant failed while it was timed."""
+
+    def __init__(self, entrant: int, failure: CandidateFailure) -> None:
+        """Name the entrant by its place."""
+        super().__init__(failure.message)
+        self.entrant, self.failure = entrant, failure
+
+
+@dataclass
+class Started:
+    """A process of an entrant, and what watches over its slots."""
+
+    session: Session
+    proofs: list[Proof]
+    descriptors: int | None = None
+    """How many files were open after loading; None: not known."""
+    begun: set[int] = field(default_factory=set)
+    """Cases that it has had."""
+    starting_s: float = 0.0
+    """For how long its device's context started in this visit."""
+    more: int | None = None
+    """How many more files were open at the end of a visit."""
+    woken: int | None = None
+    """The longest time in which it was woken, nanoseconds; None: never yet."""
+
+    def go_on_with(self, examples: Sequence[list[Example]]) -> None:
+        """Fill the slots from these examples, per case, from now on."""
+        for proof, made in zip(self.proofs, examples, strict=True):
+            proof.go_on_with(made)
+
+
+def hand(entrants: Sequence[Entrant], examples: list[list[Example]]) -> None:
+    """Give every entrant these examples, per case."""
+    for entrant in entrants:
+        entrant.examples = examples
+
+
+class Visit:
+    """Processes of all entrants, one each."""
+
+    def __init__(self, run: Run, number: int, processor: int | None, kept: dict[int, Started]) -> None:
+        """Start nothing yet.
+
+        Args:
+            run: What is timed.
+            number: How many estimates there are before this visit.
+            processor: Where all processes run; None: anywhere.
+            kept: Processes that stay from one visit to the next, by place; the baseline's is put there where it may.
+        """
+        self._run, self._bench, self._entrants = run, run.bench, run.entrants
+        self._number, self._kept = number, kept
+        # One for all: whatever else uses that processor, or its twin on the same core, slows them alike.
+        self._processor = processor
+        # The baseline does between its windows what the programs do between theirs: it leaves the caches alike.
+        self._any_returns = any(entrant.built.binding == "value" for entrant in run.entrants[1:])
+        self._started: dict[int, Started] = {}
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Start the processes, and end them; then verify what is left to be verified."""
+        try:
+            with self._at_its_processor():
+                for place in self._turn(self._number):
+                    self._open(place)
+                yield
+                for place in self._started:
+                    self._look_over(place)
+        finally:
+            for place, process in self._started.items():
+                if place not in self._kept:
+                    process.session.end()
+        for place, process in self._started.items():
+            with _Blame(place):
+                for proof in process.proofs:
+                    proof.settle()
+
+    @property
+    def starting_s(self) -> float:
+        """For how long the device's contexts started, seconds."""
+        return sum(process.starting_s for process in self._started.values())
+
+    def more_descriptors(self) -> dict[int, int]:
+        """Return how many more files each entrant had open at the end than after loading, where that is known."""
+        return {place: process.more for place, process in self._started.items() if process.more is not None}
+
+    def renewed(self, plans: Sequence[CasePlan]) -> bool:
+        """Give all processes inputs that they have not seen, and return True, if that is quick."""
+        if not self._run.supply.is_quick(plans):
+            return False
+        for place, process in self._started.items():
+            with _Blame(place):
+                for proof in process.proofs:
+                    proof.forget()
+        hand(self._entrants, [])
+        examples = self._run.supply.more(plans)
+        hand(self._entrants, examples)
+        for process in self._started.values():
+            process.go_on_with(examples)
+        return True
+
+    def estimate(self, plans: Sequence[CasePlan], number: int) -> list[list[float]]:
+        """Return nanoseconds of a call, per entrant and case; `number`: how many estimates there are already."""
+        taken = [[0.0] * len(self._run.cases) for _ in self._entrants]
+        for index in _shuffled(len(self._run.cases)):
+            for place, best in self._measure_case(index, plans[index], self._turn(number)).items():
+                taken[place][index] = best
+        return taken
+
+    @contextmanager
+    def _at_its_processor(self) -> Iterator[None]:
+        """What the supervisor writes for a window is then in the caches of the processor that works on it."""
+        if self._processor is None:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self._processor})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
+    def _turn(self, number: int) -> list[int]:
+        return [(number + step) % len(self._entrants) for step in range(len(self._entrants))]
+
+    def _open(self, place: int) -> None:
+        """Start an entrant's process, unless it was kept."""
+        entrant = self._entrants[place]
+        if place in self._kept:
+            process = self._started[place] = self._kept[place]
+            process.starting_s = 0.0
+            process.session.renew()
+            process.go_on_with(entrant.examples)
+            return
+        held = sum(arena.slots * arena.layout.stride for arena in entrant.arenas)
+        session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor)
+        self._started[place] = Started(session, [])
+        with _Blame(place):
+            session.load()
+            for index, case in enumerate(self._run.cases):
+                session.set_up(index, case, entrant.arenas[index])
+        self._started[place].proofs = [
+            Proof(self._run.task, arena, examples, proven, entrant.trusted, self._run.off)
+            for arena, examples, proven in zip(entrant.arenas, entrant.examples, entrant.proven, strict=True)
+        ]
+        self._started[place].descriptors = descendants.descriptors(session.child.pid)
+        if entrant.trusted and not self._bench.pinned:
+            self._kept[place] = self._started[place]
+        self._started[place].starting_s = session.started_s
+
+    def _measure_case(self, index: int, plan: CasePlan, order: list[int]) -> dict[int, float]:
+        for place in order:
+            with _Blame(place):
+                self._begin(place, index, plan)
+        empty = self._empty(index)
+        newest = {place: self._newest(place) for place in order}
+        windows: dict[int, list[WindowTimes]] = {place: [] for place in order}
+        for turn in range(plan.windows):
+            for place in order if turn % 2 == 0 else reversed(order):
+                with _Blame(place):
+                    windows[place].append(self._window(place, index, plan))
+        best = {}
+        handed = median(window.handed for window in windows[0])
+        for place in order:
+            with _Blame(place):
+                self._started[place].proofs[index].check_clocks()
+                self._check_newest(place, newest[place])
+                paid = charged(windows[place], self._started[place].session.idle_ns(), handed)
+            fixed, calls = self._hand_over_ns(place, index), plan.calls_of(place)
+            best[place] = self._bench.best([max(1.0, (took - empty) / calls - fixed) for took in paid])
+        return best
+
+    def _newest(self, place: int) -> int | None:
+        """Return the number of the newest process of a program's sandbox, which must be the only one there."""
+        if self._bench.answer_is_final or self._entrants[place].trusted:
+            return None
+        child = self._started[place].session.child
+        self._refuse_others(place, child.others(alone=False), "were running while it was timed")
+        return child.newest()
+
+    def _check_newest(self, place: int, before: int | None) -> None:
+        """See whether a process or thread was started since: what it used and where it ran is on no clock."""
+        now = None if before is None else self._started[place].session.child.newest()
+        if before is not None and now is not None:
+            self._refuse_others(place, now - before, "or threads were started in timed calls")
+
+    def _refuse_others(self, place: int, others: int, what: str) -> None:
+        if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:
+            raise EntrantFailure(place, integrity(rules.CHILDREN, f"{others} more processes {what}"))
+
+    def _begin(self, place: int, index: int, plan: CasePlan) -> None:
+        """Fill the slots and call once to warm up, unless this process has had this case before."""
+        process = self._started[place]
+        if index not in process.begun:
+            process.proofs[index].fill()
+            self._bench.rest()
+            process.session.prepare(index)
+            if plan.warm:
+                self._window(place, index, plan)
+        process.session.rest()
+
+    def _hand_over_ns(self, place: int, index: int) -> float:
+        entrant = self._entrants[place]
+        if not self._started[place].session.returns and not entrant.trusted:
+            return 0.0
+        return self._bench.hand_over_ns(entrant.arenas[index].layout)
+
+    def _window(self, place: int, index: int, plan: CasePlan) -> WindowTimes:
+        process, baseline = self._started[place], self._started[0]
+        session, proof = process.session, process.proofs[index]
+        slots = proof.deal(plan.calls_of(place))
+        if proof.refilled:
+            # In this order: a GPU writes the slots later than it was asked to, and scalars are read from them.
+            self._bench.rest()
+            session.prepare(index)
+        woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
+        process.woken = max(woken, process.woken or 0)
+        handed = not session.returns and not self._entrants[place].trusted
+        window = session.call(index, slots, proof.witness if handed else None)
+        usual = woken if baseline.woken is None else baseline.woken
+        outside = proof.answered(window, self._bench, max(0, woken - 2 * usual))
+        collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
+        # What a first window has started on a GPU may be a compiler's, which then sleeps.
+        excused = self._bench.answer_is_final and index not in process.begun
+        process.begun.add(index)
+        proof.take(slots, collected, [] if excused else self._bench.further_threads(session))
+        if excused:
+            session.know_threads()
+        return WindowTimes(window.cpu_ns, outside, collected)
+
+    def _empty(self, index: int) -> int:
+        session = self._started[0].session
+        with _Blame(0):
+            return session.empty_ns(index, _EMPTY_WINDOWS)
+
+    def _look_over(self, place: int) -> None:
+        process = self._started[place]
+        now = descendants.descriptors(process.session.child.pid)
+        if process.descriptors is not None and now is not None:
+            process.more = now - process.descriptors
+        self._refuse_others(place, process.session.child.others(alone=False), "were running while it was timed")
+
+
+class _Blame:
+    """Names the entrant whose failure passes through."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Pass everything on."""
+        if isinstance(error, CandidateFailure):
+            raise EntrantFailure(self._place, error) from error
+
+
+def charged(windows: Sequence[WindowTimes], after: int, handed: float) -> list[float]:
+    """Return what each window took with all that belongs to it. `after`: used since the last one.
+
+    `handed`: what handing over the results of a window takes the baseline.
+    """
+    idle = [window.idle for window in windows] + [after]
+    return [
+        window.called + before + behind + max(0.0, window.handed - handed)
+        for window, before, behind in zip(windows, idle, idle[1:], strict=False)
+    ]
+
+
+def _shuffled(count: int) -> list[int]:
+    order = list(range(count))
+    secrets.SystemRandom().shuffle(order)
+    return order
