@@ -50,6 +50,8 @@ class Limits:
     """Memory of a GPU that a program may take."""
     least_windows: int = 2
     """Per program, case and estimate, unless a call is very long."""
+    ready_s: float = 0.5
+    """How soon new processes are ready: where new inputs take longer, they are not waited for."""
     alike: bool = True
     """Whether the baseline's windows have as many calls as the programs'."""
 

@@ -9,9 +9,6 @@ from evaluators.worker.oracle import Example, Oracle
 from evaluators.worker.plans import CasePlan, examples_wanted, shares
 from evaluators.worker.pool import Pool
 
-_QUICK_S = 0.5
-"""New processes take longer to be ready."""
-
 
 class Supply:
     """Gives every program of a run the same examples."""
@@ -38,7 +35,7 @@ class Supply:
             self._pool.making_s(self._task, case, count)
             for case, count in zip(self._cases, _for_windows(plans), strict=True)
         )
-        return sum(seconds) <= _QUICK_S
+        return sum(seconds) <= self._limits.ready_s
 
     def more(self, plans: Sequence[CasePlan]) -> list[list[Example]]:
         """Return new examples per case, enough for one more estimate. Nothing should hold those before."""

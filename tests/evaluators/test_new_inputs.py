@@ -1,0 +1,78 @@
+"""No process of a program is given the same inputs twice while it is timed, however estimates share processes."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from evaluators.jobs import job_data
+from evaluators.worker import rules
+from evaluators.worker.assess import Assessor
+from evaluators.worker.bench import Effort, Limits
+from evaluators.worker.bench_cpu import CpuBench
+from evaluators.worker.forge import Forge
+from evaluators.worker.job import Job, decode
+from evaluators.worker.session import Workshop
+from evaluators.worker.status import Status
+from tests.evaluators import tiny
+
+ATTENTIVE = """
+import torch
+seen, calls = set(), 0
+
+def run(x, y):
+    global calls
+    calls += 1
+    key = tuple(x[0, :4].tolist())
+    if key in seen and calls > 8:  # the check, in a process of its own, calls twice
+        raise ValueError("an input came again")
+    seen.add(key)
+    torch.softmax(x, 1, out=y)
+"""
+
+
+class Bench(CpuBench):
+    """The processor, timed as a GPU is: estimates share processes, and the baseline's process stays."""
+
+    def __init__(self, rounds: int, limits: Limits = CpuBench.limits, *, pinned: bool = False) -> None:
+        self.efforts: Mapping[str, Effort] = {"search": Effort(5, 5, 1e-6, 1.0, windows=10, rounds=rounds)}
+        self.pinned, self.limits = pinned, limits
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    folder = tmp_path_factory.mktemp("shop")
+    folder.chmod(0o711)
+    forge = Forge(folder)
+    forge.wait_ready()
+    yield Workshop(forge, folder, 1 << 30, ())
+    forge.close()
+
+
+def ends(shop: Workshop, bench: Bench) -> list[tuple[Status, str]]:
+    rival = ATTENTIVE.replace("torch.softmax(x, 1, out=y)", "y.copy_(torch.softmax(x, 1))")
+    job = job_data(tiny.softmax(60), [tiny.python(ATTENTIVE), tiny.python(rival)], "search", rules.ALL)
+    return [(one.status, one.message) for one in Assessor(shop, bench).run(decode(Job, job)).programs]
+
+
+QUICK = replace(CpuBench.limits, ready_s=math.inf)
+PASSED = [(Status.PASSED, "")] * 2
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_no_input_comes_again(shop: Workshop, rounds: int, pinned: bool) -> None:
+    assert ends(shop, Bench(rounds, QUICK, pinned=pinned)) == PASSED
+
+
+@pytest.mark.parametrize("rounds", [2, 5])
+def test_no_input_comes_again_where_they_are_slow_to_make(shop: Workshop, rounds: int) -> None:
+    assert ends(shop, Bench(rounds, replace(QUICK, ready_s=0))) == PASSED
+
+
+@pytest.mark.parametrize("least_windows", [1, 2])
+@pytest.mark.parametrize("rounds", [2, 5])
+def test_no_input_comes_again_where_memory_is_short(shop: Workshop, rounds: int, least_windows: int) -> None:
+    limits = replace(QUICK, pool_bytes=1, least_windows=least_windows, alike=least_windows > 1)
+    assert ends(shop, Bench(rounds, limits)) == PASSED
