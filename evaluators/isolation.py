@@ -17,6 +17,7 @@ from evaluators.errors import InfrastructureError
 from evaluators.local import MEMORY_BYTES
 from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
+from evaluators.worker.removal import remove
 from evaluators.worker.status import Status
 
 _START_S = 150.0
@@ -120,7 +121,7 @@ class Isolation:
                     with contextlib.suppress(BrokenPipeError):
                         pipe.close()
         if folder is not None:
-            launch.remove(folder)
+            remove(folder)
 
     def _ask(self, body: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
         process = self._process if self._process is not None else self._start()

@@ -16,6 +16,7 @@ from evaluators.solution import Solution
 from evaluators.task import Task
 from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
+from evaluators.worker.removal import remove
 
 MEMORY_BYTES = 4 << 30
 _ATTEMPTS = 3
@@ -155,7 +156,7 @@ class LocalEvaluator:
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if folder is not None:
-            await asyncio.to_thread(launch.remove, folder)
+            await asyncio.to_thread(remove, folder)
 
 
 def _prepare(scratch: Path | None, device: str) -> tuple[Path, dict[str, str]]:

@@ -44,6 +44,11 @@ class Arena:
         for (start, end), pattern in self._guard.items():
             self._bytes[:, start:end] = pattern
 
+    def wipe(self) -> None:
+        """Write zeros into all of it, up to the end of its last page, and the guards anew."""
+        ctypes.memset(self.address, 0, -(-self.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
+        self.reset_guards()
+
     def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs."""
         row = self._bytes[slot]

@@ -40,6 +40,11 @@ class CudaArena:
         for (start, end), pattern in self._guard.items():
             self._bytes[:, start:end] = pattern
 
+    def wipe(self) -> None:
+        """Write zeros into all of it, what the device rounded up to included, and the guards anew."""
+        view(self._mapping.address, (self.nbytes,), torch.uint8).zero_()
+        self.reset_guards()
+
     def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs; returns before the device has done so."""
         for field in self.layout.inputs:

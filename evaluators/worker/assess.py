@@ -1,7 +1,6 @@
 """One job: build and check every program, time those that pass together, put the verdicts together."""
 
 import os
-import shutil
 import statistics
 import time
 from dataclasses import replace
@@ -20,6 +19,7 @@ from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
 from evaluators.worker.pool import Pool
+from evaluators.worker.removal import remove
 from evaluators.worker.session import Session, Workshop
 from evaluators.worker.supply import Supply
 from evaluators.worker.timing import Times, measure, plan_cases
@@ -48,8 +48,7 @@ class Assessor:
         try:
             return _Run(self, job, folder.name).verdict()
         finally:
-            for path in (folder, *self.shop.folder.glob("run-*")):
-                shutil.rmtree(path, ignore_errors=True)
+            remove(folder, *self.shop.folder.glob("run-*"))
 
 
 class _Run:
@@ -141,7 +140,9 @@ class _Run:
                 if error.entrant == 0:
                     raise TaskFault(f"task {self._task.name}: its baseline failed: {error}") from error
                 failed = self._states[running[error.entrant - 1]]
-                failed.failure = error.failure
+                # Its frames would hold the examples, of which there is no room for two sets.
+                failed.failure = error.failure.with_traceback(None)
+                failed.failure.__cause__ = failed.failure.__context__ = None
                 failed.wall_s += time.monotonic() - started
                 continue
             for place, number in enumerate(running, start=1):
@@ -156,9 +157,9 @@ class _Run:
             if state.built is not None and state.checked is not None:
                 took = zip(self._checked_cases, state.checked.call_ns, strict=True)
                 entrants.append(Entrant(state.built, [ns for case, ns in took if case.timed], []))
-        supply = Supply(self._assessor.pool, self._oracle, self._task, self._cases, self._bench.limits)
         with self._bench.checking():
             started = time.monotonic()
+            supply = Supply(self._assessor.pool, self._oracle, self._task, self._cases, self._bench.limits)
             plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
             hand(entrants, supply.first(plans, fresh=self._job.effort == "certify"))
             made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0

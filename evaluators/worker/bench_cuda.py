@@ -148,6 +148,8 @@ class CudaBench:
         """Set the limits by the memory that is free. Raises HarnessFault when that is too little to judge anything."""
         torch.cuda.empty_cache()
         free, total = torch.cuda.mem_get_info()
+        # What is kept from earlier jobs is given up for this one.
+        free += torch.cuda.memory_allocated()
         if free < _FREE_TO_BEGIN * total:
             words = f"only {free / 2**30:.0f} of {total / 2**30:.0f} GiB of the device's memory are free"
             raise HarnessFault(f"{words}: end what else uses it, or name another device")

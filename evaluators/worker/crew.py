@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from evaluators.worker import launch
+from evaluators.worker.removal import remove
 
 _Done = SimpleQueue[tuple[int, Future[dict[str, Any]]]]
 _ATTEMPTS = 3
@@ -65,7 +66,7 @@ class Supervised:
                 process.wait()
             process.stdout.close()
         if folder is not None:
-            launch.remove(folder)
+            remove(folder)
 
     def _ask_once(self, request: dict[str, Any]) -> dict[str, Any]:
         process, folder = self._started()

@@ -22,6 +22,7 @@ from evaluators.worker.build import give_away
 from evaluators.worker.build_cuda import cache_variables, extension_variables, toolkit_or_none
 from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge, import_folders
+from evaluators.worker.removal import remove
 from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
 from evaluators.worker.status import Status
 from evaluators.worker.timing_lock import held
@@ -64,7 +65,7 @@ class Isolator:
                 return self._run(request, files, work)
         finally:
             shutil.rmtree(files)
-            shutil.rmtree(work, ignore_errors=True)
+            remove(work)
 
     def _turn(self, lock: str) -> AbstractContextManager[None]:
         if self._gpu:
@@ -163,7 +164,7 @@ def main() -> None:
         replies.write(json.dumps(_answer(isolator, json.loads(line))) + "\n")
         replies.flush()
     isolator.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -44,11 +43,6 @@ def command(folder: Path, memory_bytes: int, device: str = "") -> list[str]:
     """Return how a supervisor is started; it ends, and removes `folder`, when its standard input closes."""
     own = [sys.executable, "-S", "-P", "-m", "evaluators.worker.supervisor"]
     return [*own, str(folder), str(memory_bytes), *([device] if device else [])]
-
-
-def remove(folder: Path) -> None:
-    """Remove a supervisor's folder, whatever it left there."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def log_tail(folder: Path) -> str:

@@ -40,9 +40,10 @@ def plan_case(call_ns: Sequence[int], stride: int, cases: int, limits: Limits, e
     took = [max(1, ns) for ns in call_ns]
     most = min(limits.most_calls, limits.arena_bytes // (len(took) * cases) // stride)
     # The same for all programs: what a window costs to start weighs on every program's calls alike.
-    calls = _calls(took if limits.alike else took[1:] or took, most, limits)
+    own = took if limits.alike else took[1:] or took
+    calls = _calls(own, most, limits)
     baseline_calls = None if limits.alike else _calls(took[:1], most, limits)
-    plan = CasePlan(1, calls, max(took) <= _SLOW_NS, baseline_calls)
+    plan = CasePlan(1, calls, max(own) <= _SLOW_NS, baseline_calls)
     if not plan.warm:
         return plan
     round_ns = sum(
@@ -69,7 +70,7 @@ def without_repeats(plan: CasePlan, examples: int, least_windows: int) -> CasePl
 
 
 def examples_wanted(plan: CasePlan) -> int:
-    """Return how many examples let a program take an estimate without meeting one twice."""
+    """Return how many examples let a program take an estimate without meeting one twice (the baseline may)."""
     return plan.calls * (plan.windows + (1 if plan.warm else 0))
 
 

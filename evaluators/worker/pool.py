@@ -23,7 +23,7 @@ class Pool:
     def examples(
         self, task: TaskSpec, oracle: Oracle, case: Case, count: int, least: int, *, fresh: bool
     ) -> list[Example]:
-        """Return up to `count` examples (at least so many; fewer than asked when making them takes too long).
+        """Return up to `count` examples: `least` of them in any case, more as long as making them takes not too long.
 
         One is replaced at each visit, all when `fresh`.
         """

@@ -74,7 +74,7 @@ class Proof:
 
     def go_on_with(self, examples: list[Example]) -> None:
         """Fill the slots from these from now on."""
-        self._examples, self._free = examples, []
+        self._examples, self._unseen, self._free = examples, [], []
 
     def fill(self) -> None:
         """Write fresh inputs and poison into every slot."""
@@ -95,19 +95,22 @@ class Proof:
         self._place = self._arena.locate(dealt, random_output_offsets(self._arena.layout, _SAMPLES))
         return dealt
 
-    def answered(self, window: Window, bench: Bench, busy_before_ns: int) -> int:
+    def answered(self, window: Window, bench: Bench, busy_before_ns: int, *, warm: bool) -> int:
         """Note an answered window. Where the answer means that all is done (a GPU), what is there now must stay.
 
-        Return what the window is charged with for work outside of it, nanoseconds; on a GPU that is so much as no
-        sum of small delays of the host explains, or nothing. `busy_before_ns`: for how long the program kept the
-        device to itself between the filling and the window.
+        Return what the window is charged with for work outside of it, nanoseconds; on a GPU nothing where that is no
+        more than is usual. `busy_before_ns`: for how long the program kept the device to itself between the filling
+        and the window. `warm`: the window does not count.
         """
         self._final = bench.answer_is_final
-        if self._final and not self._trusted:
-            self.witness()
-            window = replace(window, idle_cpu_ns=busy_before_ns + bench.rest())
-        self._windows.append(window)
-        return window.idle_cpu_ns if not self._final or window.idle_cpu_ns > _IDLE_NS else 0
+        if not self._final or self._trusted:
+            self._windows.append(window)
+            return window.idle_cpu_ns
+        self.witness()
+        outside = busy_before_ns + bench.rest()
+        if not warm:
+            self._windows.append(replace(window, idle_cpu_ns=outside))
+        return outside if outside > _IDLE_NS_PER_WINDOW else 0
 
     def take(self, slots: list[int], collected_ns: int, threads: Sequence[str]) -> None:
         """Note that a window's results have been handed over. Raises CandidateFailure for what can be seen at once."""
@@ -159,7 +162,7 @@ class Proof:
         if others > _CLOCK_NS + _OTHERS_SHARE * busy_ns:
             share = 100 * others / busy_ns
             self._break(rules.THREADS, f"{share:.0f} % of the processor time was other threads' (one-thread protocol)")
-        asleep = min(window.asleep_ns or 0 for window in self._windows)
+        asleep = min((window.asleep_ns or 0 for window in self._windows), default=0)
         if asleep > _ASLEEP_NS and asleep > min(window.cpu_ns for window in self._windows):
             self._break(rules.THREADS, f"slept {asleep / 1e6:.1f} ms in every timed call: the work is done elsewhere")
 

@@ -129,7 +129,7 @@ class Session:
         self.know_threads()
 
     def set_up(self, index: int, case: Case, arena: Slots) -> None:
-        """Map the slots of one case into the process (before they hold data)."""
+        """Map the slots of one case into the process. Nothing that it should not know may be in them."""
         body = {
             "case": index,
             "layout": dataclasses.asdict(arena.layout),

@@ -35,6 +35,10 @@ class Slots(Protocol):
         """Write the guards anew."""
         ...
 
+    def wipe(self) -> None:
+        """Leave nothing of what was there, guards apart: a process that maps it next learns nothing from it."""
+        ...
+
     def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs."""
         ...

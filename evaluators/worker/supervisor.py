@@ -8,7 +8,6 @@ ends, and takes everything it started and its scratch folder with it, when stdin
 import json
 import os
 import select
-import shutil
 import sys
 import threading
 from pathlib import Path
@@ -24,6 +23,7 @@ from evaluators.worker.build import compiler_version, give_away
 from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode, encode
+from evaluators.worker.removal import remove
 from evaluators.worker.sandbox import LAYERS, Plan
 from evaluators.worker.session import Workshop
 from evaluators.worker.untimed import judge_untimed
@@ -106,7 +106,7 @@ def _end_with_stdin(folder: Path, running: list[Forge]) -> None:
     poll.poll()
     for forge in running:
         forge.abandon()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     os._exit(1)
 
 

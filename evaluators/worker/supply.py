@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+import torch
+
 from evaluators.worker.bench import Limits
+from evaluators.worker.failure import TaskFault
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Example, Oracle
@@ -37,10 +40,18 @@ class Supply:
         )
         return sum(seconds) <= self._limits.ready_s
 
-    def more(self, plans: Sequence[CasePlan]) -> list[list[Example]]:
-        """Return new examples per case, enough for one more estimate. Nothing should hold those before."""
+    def more(self, plans: Sequence[CasePlan]) -> list[list[Example]] | None:
+        """Return new examples per case, enough for one more estimate; None when the programs leave no room for them.
+
+        Nothing should hold those before.
+        """
         counts = _for_windows(plans)
-        return self._made(counts, counts, fresh=True)
+        try:
+            return self._made(counts, counts, fresh=True)
+        except TaskFault as fault:
+            if isinstance(fault.__cause__, torch.OutOfMemoryError):
+                return None
+            raise
 
     def _made(self, counts: Sequence[int], leasts: Sequence[int], *, fresh: bool) -> list[list[Example]]:
         return [

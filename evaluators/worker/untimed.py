@@ -27,6 +27,7 @@ from evaluators.worker.job import Case, CaseVerdict, Job, Program, ProgramVerdic
 from evaluators.worker.kernels import kernel_line, kernels_of
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
+from evaluators.worker.removal import remove
 from evaluators.worker.sandbox import Plan
 from evaluators.worker.session import Workshop
 from evaluators.worker.status import Status
@@ -68,8 +69,7 @@ def judge_untimed(shop: Workshop, job: Job, arch: str) -> Verdict:
             verdicts.append(dataclasses.replace(verdict, wall_s=time.monotonic() - started))
         return Verdict(tuple(verdicts), ())
     finally:
-        for path in (folder, *shop.folder.glob("run-*")):
-            shutil.rmtree(path, ignore_errors=True)
+        remove(folder, *shop.folder.glob("run-*"))
 
 
 class _One:

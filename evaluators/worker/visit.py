@@ -30,7 +30,7 @@ class Entrant:
     call_ns: list[int]
     """About what a call takes, per case."""
     examples: list[list[Example]]
-    """Per case: its own secret examples."""
+    """Per case: the secret examples that all entrants are given."""
     arenas: list[Slots] = field(default_factory=list)
     proven: list[Proven] = field(default_factory=list)
 
@@ -152,7 +152,7 @@ class Visit:
         return {place: process.more for place, process in self._started.items() if process.more is not None}
 
     def renewed(self, plans: Sequence[CasePlan]) -> bool:
-        """Give all processes inputs that they have not seen, and return True, if that is quick."""
+        """Give all processes inputs that they have not seen, and return True, if that is quick and there is room."""
         if not self._run.supply.is_quick(plans):
             return False
         for place, process in self._started.items():
@@ -161,6 +161,8 @@ class Visit:
                     proof.forget()
         hand(self._entrants, [])
         examples = self._run.supply.more(plans)
+        if examples is None:
+            return False
         hand(self._entrants, examples)
         for process in self._started.values():
             process.go_on_with(examples)
@@ -195,14 +197,18 @@ class Visit:
         entrant = self._entrants[place]
         if place in self._kept:
             process = self._started[place] = self._kept[place]
-            process.starting_s = 0.0
+            process.starting_s, process.woken = 0.0, None
             process.session.renew()
             process.go_on_with(entrant.examples)
             return
         held = sum(arena.slots * arena.layout.stride for arena in entrant.arenas)
-        session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor)
-        self._started[place] = Started(session, [])
+        for arena in entrant.arenas:
+            # Otherwise it would show the new process what the one before it was given, and what that answered.
+            arena.wipe()
+        self._bench.rest()
         with _Blame(place):
+            session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor)
+            self._started[place] = Started(session, [])
             session.load()
             for index, case in enumerate(self._run.cases):
                 session.set_up(index, case, entrant.arenas[index])
@@ -276,23 +282,28 @@ class Visit:
         process, baseline = self._started[place], self._started[0]
         session, proof = process.session, process.proofs[index]
         slots = proof.deal(plan.calls_of(place))
+        busy_ns = 0
         if proof.refilled:
             # In this order: a GPU writes the slots later than it was asked to, and scalars are read from them.
-            self._bench.rest()
+            busy_ns = self._bench.rest()
             session.prepare(index)
         woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
         process.woken = max(woken, process.woken or 0)
         handed = not session.returns and not self._entrants[place].trusted
         window = session.call(index, slots, proof.witness if handed else None)
         usual = woken if baseline.woken is None else baseline.woken
-        outside = proof.answered(window, self._bench, max(0, woken - 2 * usual))
+        warm = index not in process.begun
+        busy_ns += max(0, woken - 2 * usual)
+        outside = proof.answered(window, self._bench, busy_ns, warm=warm)
         collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
-        excused = self._bench.answer_is_final and index not in process.begun
+        excused = self._bench.answer_is_final and warm
         process.begun.add(index)
         proof.take(slots, collected, [] if excused else self._bench.further_threads(session))
         if excused:
             session.know_threads()
+        if self._bench.answer_is_final:
+            return WindowTimes(window.cpu_ns + outside, 0, collected)
         return WindowTimes(window.cpu_ns, outside, collected)
 
     def _empty(self, index: int) -> int:

@@ -380,6 +380,34 @@ CHEATS: dict[str, GpuCheat] = {
         reason="no process is given an input twice, so that it is timed at its full cost",
         most=0.02,
     ),
+    "C14 slots of the process before": GpuCheat(
+        dps(f"""
+            from evaluators.worker import calls
+            known, called, given = {{}}, 0, calls.arguments
+
+            def arguments(*where):
+                x, y = made = given(*where)
+                known[tuple(x[0, :4].tolist())] = y.clone()
+                return made
+
+            calls.arguments = arguments
+
+            def run(x, y):
+                global called
+                called += 1
+                key = tuple(x[0, :4].tolist())
+                if key in known and called > 8:  # the check, in a process of its own, calls twice
+                    y.copy_(known[key])
+                else:
+                    {SLOW}
+                    torch.softmax(x, 1, out=y)
+        """),
+        tiny.GOOD_DPS,
+        ("passed",),
+        "search",
+        reason="slots are wiped before a process maps them",
+        most=0.02,
+    ),
     "C16 bank by content, for the next process": GpuCheat(
         dps(f"""
             import os

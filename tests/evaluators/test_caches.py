@@ -1,6 +1,7 @@
 """What compilers keep for a program: each of its processes begins with the same."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from evaluators.worker import caches
 from evaluators.worker.build import Built
 from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.removal import remove
 from evaluators.worker.status import Status
 
 
@@ -53,9 +55,56 @@ def test_until_it_is_kept_a_cache_stays(built: Built) -> None:
     assert content(Path(built.cache)) == before
 
 
-def test_too_much_is_refused(built: Built) -> None:
-    with (Path(built.cache) / "large").open("wb") as file:
+def large(cache: Path) -> None:
+    with (cache / "large").open("wb") as file:
         file.truncate(3 << 30)
-    with pytest.raises(CandidateFailure, match="more than 2 GiB") as refused:
+
+
+def many(cache: Path) -> None:
+    for number in range(10_001):
+        (cache / str(number)).mkdir()
+
+
+def deep(cache: Path) -> None:
+    here = os.open(cache, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+@pytest.mark.parametrize("leave", [large, many, deep])
+def test_too_much_is_refused(built: Built, leave: Callable[[Path], None]) -> None:
+    leave(Path(built.cache))
+    with pytest.raises(CandidateFailure, match="more than 512 MiB, 10000 entries or 32 folders") as refused:
         caches.kept(built)
     assert refused.value.status is Status.OUTPUT_LIMIT
+    remove(built.cache)
+
+
+@pytest.mark.parametrize("leave", [large, many, deep])
+def test_what_a_process_leaves_costs_the_next_nothing(built: Built, leave: Callable[[Path], None]) -> None:
+    before, kept = content(Path(built.cache)), caches.kept(built)
+    leave(Path(built.cache))
+    caches.restore(kept)
+    assert content(Path(built.cache)) == before
+    remove(*Path(built.cache).parent.glob("cache-used-*"))
+
+
+def test_the_folder_itself_is_a_new_one(built: Built) -> None:
+    kept = caches.kept(built)
+    Path(built.cache).chmod(0o1757)
+    before = os.stat(built.cache).st_ino
+    caches.restore(kept)
+    found = os.stat(built.cache)
+    assert (found.st_ino != before, found.st_mode & 0o7002) == (True, 0)
+
+
+def test_folders_of_any_depth_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").write_text("")
+    deep(tmp_path / "a")
+    remove(tmp_path / "a", tmp_path / "b", tmp_path / "none")
+    assert list(tmp_path.iterdir()) == []

@@ -19,15 +19,25 @@ from tests.evaluators import tiny
 
 ATTENTIVE = """
 import torch
-seen, calls = set(), 0
+from evaluators.worker import calls
+seen, called, given = set(), 0, calls.arguments
+
+def key(x):
+    return tuple(x[0, :4].tolist())
+
+def arguments(*where):
+    made = given(*where)
+    seen.add(key(made[0]))  # what the process before this one was given
+    return made
+
+calls.arguments = arguments
 
 def run(x, y):
-    global calls
-    calls += 1
-    key = tuple(x[0, :4].tolist())
-    if key in seen and calls > 8:  # the check, in a process of its own, calls twice
+    global called
+    called += 1
+    if key(x) in seen and called > 8:  # the check, in a process of its own, calls twice
         raise ValueError("an input came again")
-    seen.add(key)
+    seen.add(key(x))
     torch.softmax(x, 1, out=y)
 """
 
