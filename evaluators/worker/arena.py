@@ -1,6 +1,7 @@
 """Shared memory with the slots of one case, owned by the supervisor: filled, poisoned and read only by it."""
 
 import ctypes
+import fcntl
 import mmap
 import os
 import secrets
@@ -28,9 +29,11 @@ class Arena:
     def __init__(self, layout: Layout, slots: int) -> None:
         """Allocate it, guards filled."""
         self.layout, self.slots = layout, slots
-        self.fd = os.memfd_create("slots", os.MFD_CLOEXEC)
+        self.fd = os.memfd_create("slots", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.nbytes = slots * layout.stride
         os.ftruncate(self.fd, self.nbytes)
+        # What lies beyond the slots would not be wiped.
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         self._memory = mmap.mmap(self.fd, slots * layout.stride, flags=mmap.MAP_SHARED)
         self._bytes: Bytes = np.frombuffer(self._memory, dtype=np.uint8).reshape(slots, layout.stride)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -48,6 +51,16 @@ class Arena:
         """Write zeros into all of it, up to the end of its last page, and the guards anew."""
         ctypes.memset(self.address, 0, -(-self.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
         self.reset_guards()
+
+    def fill_scalars(self, slot: int, example: Content) -> None:
+        """Write an example's scalars alone."""
+        for field in self.layout.inputs:
+            if field.shape is None:
+                self._bytes[slot, field.offset : field.offset + field.nbytes] = example.inputs[field.name]
+
+    def lend(self) -> int:
+        """Return a new descriptor, which shares no offset or lock with those of other processes."""
+        return os.open(f"/proc/self/fd/{self.fd}", os.O_RDWR | os.O_CLOEXEC)
 
     def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs."""

@@ -45,6 +45,16 @@ class CudaArena:
         view(self._mapping.address, (self.nbytes,), torch.uint8).zero_()
         self.reset_guards()
 
+    def fill_scalars(self, slot: int, example: Content) -> None:
+        """Write an example's scalars alone; returns before the device has done so."""
+        for field in self.layout.inputs:
+            if field.shape is None:
+                self._field(slot, field).copy_(example.inputs[field.name])
+
+    def lend(self) -> int:
+        """Return a new descriptor of the memory."""
+        return os.dup(self.fd)
+
     def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs; returns before the device has done so."""
         for field in self.layout.inputs:

@@ -139,6 +139,8 @@ class _Run:
             except EntrantFailure as error:
                 if error.entrant == 0:
                     raise TaskFault(f"task {self._task.name}: its baseline failed: {error}") from error
+                # Its log may tell what it was given and had to answer.
+                self._assessor.pool.clear()
                 failed = self._states[running[error.entrant - 1]]
                 # Its frames would hold the examples, of which there is no room for two sets.
                 failed.failure = error.failure.with_traceback(None)

@@ -63,7 +63,7 @@ def thread_names(pid: int) -> dict[int, str]:
 def await_sleep(pid: int, patience_s: float) -> bool:
     """Wait until every thread of a process but the main one sleeps; return whether that came about in time."""
     deadline = time.monotonic() + patience_s
-    while any(_state_and_parent(f"{pid}/task/{tid}")[0] == "R" for tid in thread_names(pid) if tid != pid):
+    while any(_state(f"{pid}/task/{tid}") == "R" for tid in thread_names(pid) if tid != pid):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.0005)
@@ -124,13 +124,34 @@ def schedule(pid: int | str) -> Schedule | None:
     return Schedule(int(ran), int(waited))
 
 
-def _state_and_parent(pid: int | str) -> tuple[str, int]:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    fields = _stat(str(pid))
+    if not fields:
         return "", 0
-    return fields[0].decode(), int(fields[1])
+    return "S" if fields[0] == b"Z" and _has_threads(pid) else fields[0].decode(), int(fields[1])
+
+
+def _state(thread: str) -> str:
+    fields = _stat(thread)
+    return fields[0].decode() if fields else ""
+
+
+def _stat(thread: str) -> list[bytes]:
+    """Return what is told of a process or of thread `PID/task/TID`, from its state on; nothing when it is gone."""
+    try:
+        with open(f"/proc/{thread}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _has_threads(pid: int) -> bool:
+    """Return whether other threads of a process live on whose main thread has ended, which then looks like a zombie."""
+    try:
+        threads = [tid for tid in os.listdir(f"/proc/{pid}/task") if tid != str(pid)]
+        return any(_state(f"{pid}/task/{tid}") not in ("Z", "X", "") for tid in threads)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def in_namespace_of(pid: int) -> set[int]:

@@ -18,12 +18,18 @@ class CasePlan:
     """Of a program, in a window."""
     warm: bool
     """Whether a window that does not count comes first."""
+    baseline_warm: bool = True
+    """The same for the baseline: a program that seems slow is no reason to time the baseline cold."""
     baseline_calls: int | None = None
     """Of the baseline, in a window; None: as many as of a program."""
 
     def calls_of(self, place: int) -> int:
         """Return the calls of an entrant's window; the first entrant is the baseline."""
         return self.calls if place or self.baseline_calls is None else self.baseline_calls
+
+    def warm_of(self, place: int) -> bool:
+        """Return whether an entrant's window that does not count comes first."""
+        return self.warm if place else self.baseline_warm
 
 
 def plan_case(call_ns: Sequence[int], stride: int, cases: int, limits: Limits, effort: Effort) -> CasePlan:
@@ -43,7 +49,7 @@ def plan_case(call_ns: Sequence[int], stride: int, cases: int, limits: Limits, e
     own = took if limits.alike else took[1:] or took
     calls = _calls(own, most, limits)
     baseline_calls = None if limits.alike else _calls(took[:1], most, limits)
-    plan = CasePlan(1, calls, max(own) <= _SLOW_NS, baseline_calls)
+    plan = CasePlan(1, calls, max(own) <= _SLOW_NS, took[0] <= _SLOW_NS, baseline_calls)
     if not plan.warm:
         return plan
     round_ns = sum(

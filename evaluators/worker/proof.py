@@ -76,21 +76,26 @@ class Proof:
         """Fill the slots from these from now on."""
         self._examples, self._unseen, self._free = examples, [], []
 
-    def fill(self) -> None:
-        """Write fresh inputs and poison into every slot."""
+    def choose(self) -> None:
+        """Choose fresh inputs for every slot, and write their scalars; `fill` must follow."""
         random = secrets.SystemRandom()
         for slot in range(self._arena.slots):
             if not self._unseen:
                 self._unseen = random.sample(self._examples, len(self._examples))
             self._holds[slot] = self._unseen.pop()
-            self._arena.fill(slot, self._holds[slot])
+            self._arena.fill_scalars(slot, self._holds[slot])
         self._free = random.sample(range(self._arena.slots), self._arena.slots)
 
+    def fill(self) -> None:
+        """Write the inputs that were chosen, and poison, into every slot."""
+        for slot in range(self._arena.slots):
+            self._arena.fill(slot, self._holds[slot])
+
     def deal(self, count: int) -> list[int]:
-        """Return slots for the next window; `refilled` tells whether all slots had to be written anew for it."""
+        """Return slots for the next window; `refilled` tells whether all slots must be filled anew for it."""
         self.refilled = len(self._free) < count
         if self.refilled:
-            self.fill()
+            self.choose()
         dealt, self._free = self._free[:count], self._free[count:]
         self._place = self._arena.locate(dealt, random_output_offsets(self._arena.layout, _SAMPLES))
         return dealt

@@ -1,8 +1,8 @@
 """A seccomp filter that refuses the system calls by which a program could reach beyond its sandbox.
 
 Refused with EPERM: sockets (all but local ones where the GPU's driver needs those), ptrace and other processes' memory,
-mounts, namespaces, keys, BPF, performance counters, io_uring, modules. Files, memory, threads and forks are left to the
-other layers.
+mounts, namespaces, keys, BPF, performance counters, io_uring, modules. `clone3`, whose flags cannot be seen, seems not
+to exist, so that C libraries take `clone`. Files, memory, threads and forks are left to the other layers.
 """
 
 import ctypes
@@ -10,9 +10,10 @@ import struct
 
 from evaluators.worker import syscalls
 
-_LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
 _FIRST_ARGUMENT, _AF_UNIX = 16, 1
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | 1
+_ALLOW, _KILL, _REFUSE, _MISSING = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050000 | 38
+_CLONE, _CLONE3, _NEW_NAMESPACES = (56, 220), 435, 0x7E020000
 # name: (x86_64, aarch64)
 _REFUSED = {
     "socket": (41, 198),
@@ -75,6 +76,13 @@ def restrict(*, local_sockets: bool = False) -> None:
             ]
         else:
             code += [_instruction(_JUMP_EQUAL, numbers[column], 0, 1), _instruction(_RETURN, _REFUSE)]
+    code += [
+        *(_instruction(_JUMP_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _MISSING)),
+        _instruction(_JUMP_EQUAL, _CLONE[column], 0, 3),
+        _instruction(_LOAD, _FIRST_ARGUMENT),
+        _instruction(_JUMP_SET, _NEW_NAMESPACES, 0, 1),
+        _instruction(_RETURN, _REFUSE),
+    ]
     code.append(_instruction(_RETURN, _ALLOW))
     buffer = ctypes.create_string_buffer(b"".join(code))
     program = _Program(len(code), ctypes.addressof(buffer))

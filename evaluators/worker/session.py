@@ -137,12 +137,21 @@ class Session:
             "axes": [case.axes[axis] for axis in self._task.axes],
             "nbytes": arena.nbytes,
         }
-        self._timed(lambda deadline: self.child.request(wire.SETUP, body, deadline, [arena.fd]))
+        lent = arena.lend()
+        try:
+            self._timed(lambda deadline: self.child.request(wire.SETUP, body, deadline, [lent]))
+        finally:
+            os.close(lent)
         self.rest()
+
+    @property
+    def has_scalars(self) -> bool:
+        """Whether `prepare` has something to do."""
+        return any(argument.shape is None for argument in self._task.inputs)
 
     def prepare(self, index: int) -> None:
         """Have scalars read again, after slots were filled. Does nothing for tasks without scalars."""
-        if any(argument.shape is None for argument in self._task.inputs):
+        if self.has_scalars:
             self._note_idle()
             self._timed(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE))
             self._note_work()

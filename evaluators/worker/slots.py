@@ -39,6 +39,14 @@ class Slots(Protocol):
         """Leave nothing of what was there, guards apart: a process that maps it next learns nothing from it."""
         ...
 
+    def fill_scalars(self, slot: int, example: Content) -> None:
+        """Write an example's scalars alone."""
+        ...
+
+    def lend(self) -> int:
+        """Return a new descriptor of the memory, for one process; whoever asks closes it."""
+        ...
+
     def fill(self, slot: int, example: Content) -> None:
         """Write an example's inputs into `slot` and poison its outputs."""
         ...

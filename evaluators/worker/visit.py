@@ -205,8 +205,8 @@ class Visit:
         for arena in entrant.arenas:
             # Otherwise it would show the new process what the one before it was given, and what that answered.
             arena.wipe()
-        self._bench.rest()
         with _Blame(place):
+            self._bench.rest()
             session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor)
             self._started[place] = Started(session, [])
             session.load()
@@ -265,12 +265,27 @@ class Visit:
         """Fill the slots and call once to warm up, unless this process has had this case before."""
         process = self._started[place]
         if index not in process.begun:
-            process.proofs[index].fill()
-            self._bench.rest()
-            process.session.prepare(index)
-            if plan.warm:
+            process.proofs[index].choose()
+            self._fill(place, index)
+            if plan.warm_of(place):
                 self._window(place, index, plan)
         process.session.rest()
+
+    def _fill(self, place: int, index: int) -> int:
+        """Fill the slots and have scalars read; return for how long the device was kept busy since, nanoseconds.
+
+        A program reads them before its tensors are there, as no clock runs while it does; the baseline plans by these.
+        """
+        session, proof, trusted = self._started[place].session, self._started[place].proofs[index], place == 0
+        if session.has_scalars:
+            if trusted:
+                proof.fill()
+            # A GPU writes the slots later than it was asked to.
+            self._bench.rest()
+            session.prepare(index)
+        if not (trusted and session.has_scalars):
+            proof.fill()
+        return self._bench.rest()
 
     def _hand_over_ns(self, place: int, index: int) -> float:
         entrant = self._entrants[place]
@@ -282,11 +297,7 @@ class Visit:
         process, baseline = self._started[place], self._started[0]
         session, proof = process.session, process.proofs[index]
         slots = proof.deal(plan.calls_of(place))
-        busy_ns = 0
-        if proof.refilled:
-            # In this order: a GPU writes the slots later than it was asked to, and scalars are read from them.
-            busy_ns = self._bench.rest()
-            session.prepare(index)
+        busy_ns = self._fill(place, index) if proof.refilled else 0
         woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
         process.woken = max(woken, process.woken or 0)
         handed = not session.returns and not self._entrants[place].trusted

@@ -1,5 +1,6 @@
 """Which threads of a process have worked meanwhile."""
 
+import os
 import subprocess
 import sys
 import time
@@ -102,3 +103,54 @@ def test_a_thread_that_goes_on_working_is_not_waited_for(program: "subprocess.Po
 def test_one_without_an_account_counts(program: "subprocess.Popen[str]") -> None:
     ask(program, "nothing")
     assert len(descendants.worked_since(program.pid, {})) == 1
+
+
+HEADLESS = """
+import ctypes, sys, threading, time
+
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("now", flush=True)
+ctypes.CDLL(None).syscall(60 if sys.argv[1] == "x86_64" else 93, 0)  # exit: of this thread alone
+"""
+
+
+def test_a_process_whose_main_thread_has_ended_lives_on_in_its_others() -> None:
+    with subprocess.Popen([sys.executable, "-c", HEADLESS, os.uname().machine], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        deadline = time.monotonic() + 60
+        while "State:\tZ" not in Path(f"/proc/{process.pid}/status").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert process.pid in descendants.below(os.getpid())
+        process.kill()
+
+
+CONFINED = """
+import ctypes, sys, threading
+from evaluators.worker import seccomp, syscalls
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+seccomp.restrict()
+clone = seccomp._CLONE[0 if sys.argv[1] == "x86_64" else 1]
+for flags in (0x10000000, 0x20000000, 0x00020000):
+    assert libc.syscall(clone, flags | 17, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1, flags
+assert libc.syscall(435, 0, 0) == -1 and ctypes.get_errno() == 38
+done = []
+thread = threading.Thread(target=done.append, args=(1,))
+thread.start()
+thread.join()
+import os
+child = os.fork()
+if child == 0:
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print("fine", done)
+"""
+
+
+def test_no_process_begins_namespaces_of_its_own() -> None:
+    command = [sys.executable, "-c", CONFINED, os.uname().machine]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "fine [1]\n", done.stderr
