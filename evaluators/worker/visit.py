@@ -268,7 +268,7 @@ class Visit:
             process.proofs[index].choose()
             self._fill(place, index)
             if plan.warm_of(place):
-                self._window(place, index, plan)
+                self._window(place, index, plan, warm=True)
         process.session.rest()
 
     def _fill(self, place: int, index: int) -> int:
@@ -293,7 +293,7 @@ class Visit:
             return 0.0
         return self._bench.hand_over_ns(entrant.arenas[index].layout)
 
-    def _window(self, place: int, index: int, plan: CasePlan) -> WindowTimes:
+    def _window(self, place: int, index: int, plan: CasePlan, *, warm: bool = False) -> WindowTimes:
         process, baseline = self._started[place], self._started[0]
         session, proof = process.session, process.proofs[index]
         slots = proof.deal(plan.calls_of(place))
@@ -303,12 +303,11 @@ class Visit:
         handed = not session.returns and not self._entrants[place].trusted
         window = session.call(index, slots, proof.witness if handed else None)
         usual = woken if baseline.woken is None else baseline.woken
-        warm = index not in process.begun
         busy_ns += max(0, woken - 2 * usual)
         outside = proof.answered(window, self._bench, busy_ns, warm=warm)
         collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
-        excused = self._bench.answer_is_final and warm
+        excused = self._bench.answer_is_final and index not in process.begun
         process.begun.add(index)
         proof.take(slots, collected, [] if excused else self._bench.further_threads(session))
         if excused:

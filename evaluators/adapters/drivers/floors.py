@@ -33,7 +33,7 @@ def told(floor: Callable[..., Any], case: dict[str, Any]) -> dict[str, Any]:
         said = floor(dict(case["axes"]))
         practical_us = None if said.get("practical_us") is None else float(said["practical_us"])
         least = {what: int(said.get(what, 0)) for what in ("bytes", "operations")}
-    except Exception as error:
+    except Exception as error:  # the task's code may raise anything: told as a floor that cannot be told
         raise Untold(f"{where} failed: {_words(error)}") from error
     fits = all(0 <= number < _MOST for number in least.values())
     if set(said) - {*least, "practical_us"} or not fits or not any(least.values()):
@@ -46,7 +46,7 @@ def told(floor: Callable[..., Any], case: dict[str, Any]) -> dict[str, Any]:
 def _run(source: str) -> dict[str, Any]:
     try:
         return vars(load_source(source))
-    except Exception as error:
+    except Exception as error:  # the task's code may raise anything: told as a floor that cannot be told
         raise Untold(f"the reference's source failed: {_words(error)}") from error
 
 
