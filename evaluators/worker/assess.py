@@ -200,7 +200,7 @@ class _Run:
     def _probe_baseline(self) -> list[int]:
         arenas = [self._bench.slots(lay_out(self._task, case), 1) for case in self._cases]
         held_bytes = sum(arena.layout.stride for arena in arenas)
-        session = Session(self._shop, self._task, self._assessor.baseline, held_bytes)
+        session = Session(self._shop, self._task, self._assessor.baseline, held_bytes, results=True)
         took = []
         try:
             session.load()
@@ -213,7 +213,7 @@ class _Run:
                 session.prepare(index)
                 empty = session.empty_ns(index, 1) if self._bench.answer_is_final else 0
                 took.append(max(1, min(session.call(index, [0]).cpu_ns for _ in range(_PROBES)) - empty))
-                session.collect(copy=True)
+                session.collect()
                 outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
                 judge(self._task, arena, outputs, example)
         except CandidateFailure as failure:

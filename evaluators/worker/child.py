@@ -80,15 +80,29 @@ class Child:
     def request(self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None) -> dict[str, Any]:
         """Make a request and return the data of its answer. Raises CandidateFailure."""
         nonce = secrets.token_bytes(wire.NONCE_BYTES)
-        return self._exchange(wire.pack_json(op, nonce, body), nonce, deadline, fds or [])
+        data = self._exchange(wire.pack_json(op, nonce, body), nonce, deadline, fds or [])
+        try:
+            return dict(json.loads(data or b"{}"))
+        except (ValueError, TypeError):
+            self._forged("an answer came that the runner cannot have given")
 
-    def call(self, case: int, slots: list[int], deadline: float, op: int = wire.CALL, *, awake_s: float = 0.0) -> None:
-        """Have the program called on `slots`, in this order; returns at its answer. Raises CandidateFailure.
+    def call(
+        self, case: int, slots: list[int], deadline: float, op: int = wire.CALL, *, awake_s: float = 0.0
+    ) -> list[int]:
+        """Have the program called on `slots`, in this order; return the addresses that it answers, if any.
+
+        Raises CandidateFailure.
 
         For `awake_s` the answer is waited for without sleeping: to be woken takes some 50 us, now more, now less.
         """
         nonce = secrets.token_bytes(wire.NONCE_BYTES)
-        self._exchange(wire.pack_call(op, nonce, case, slots), nonce, deadline, [], awake_s)
+        body = self._exchange(wire.pack_call(op, nonce, case, slots), nonce, deadline, [], awake_s)
+        if not body:
+            return []
+        try:
+            return wire.unpack_addresses(body)
+        except ValueError:
+            self._forged("an answer came that the runner cannot have given")
 
     def cpu_ns(self) -> int:
         """Return the processor time that all threads of the process have used, nanoseconds.
@@ -198,9 +212,7 @@ class Child:
         except ProcessLookupError:
             return
 
-    def _exchange(
-        self, message: bytes, nonce: bytes, deadline: float, fds: list[int], awake_s: float = 0.0
-    ) -> dict[str, Any]:
+    def _exchange(self, message: bytes, nonce: bytes, deadline: float, fds: list[int], awake_s: float = 0.0) -> bytes:
         self._switches = abs(self._voluntary_switches())
         try:
             socket.send_fds(self._control, [message], fds)
@@ -214,17 +226,16 @@ class Child:
             self._gone()
         return self._accept(answer, nonce)
 
-    def _accept(self, answer: wire.Received, nonce: bytes) -> dict[str, Any]:
+    def _accept(self, answer: wire.Received, nonce: bytes) -> bytes:
+        """Return the data of an answer. Raises CandidateFailure when that is a failure, or no answer."""
         head, body = answer.data[: wire.NONCE_BYTES], answer.data[wire.NONCE_BYTES :]
         wire.close_all(answer.fds)
         if head != nonce or answer.pid != self.pid:
             self._forged("an answer came that the runner did not give")
-        if not body:
-            return {}
+        if not body.startswith(wire.FAILED):
+            return body
         try:
-            reply = json.loads(body)
-            if "status" not in reply:
-                return dict(reply)
+            reply = json.loads(body.removeprefix(wire.FAILED))
             failure = CandidateFailure(
                 Status(reply["status"]), str(reply["message"])[:1000], rule=reply["rule"], log=str(reply["log"])[:4000]
             )

@@ -8,6 +8,7 @@ import gc
 import json
 import socket
 import sys
+from itertools import repeat
 from typing import Any, cast
 
 import torch
@@ -40,6 +41,7 @@ class _Runner:
         self._call: Any = None
         self._plan: Any = None
         self._returns = False
+        self._results_wanted = ""
         self._cases: dict[int, _Mapping] = {}
         self._results: list[tuple[Memory, int, Any]] = []
         self._warm = 0
@@ -62,26 +64,32 @@ class _Runner:
 
     def _calls(self, nonce: bytes, body: bytes) -> None:
         index, slots = wire.unpack_call(body)
+        told = b""
         guard = loading.Guard()
         with guard:
             if slots:
-                self._run(self._cases[index], slots)
+                told = self._run(self._cases[index], slots)
             if self._device is not None:
                 self._device.finish()
-        self._reply(nonce, guard.failure)
+        self._reply(nonce, guard.failure, told)
 
-    def _run(self, case: _Mapping, slots: tuple[int, ...]) -> None:
+    def _run(self, case: _Mapping, slots: tuple[int, ...]) -> bytes:
+        """Call the program; return where its results are, if that is wanted."""
         call, arguments = self._call, case.arguments
         if self._returns and self._device is not None:
             self._results += self._device.run(call, cast(DeviceMemory, case.memory), arguments, slots)
         elif self._returns:
-            self._results += [(case.memory, slot, call(*arguments[slot])) for slot in slots]
+            results = [call(*arguments[slot]) for slot in slots]
+            self._results += zip(repeat(case.memory), slots, results)
+            if self._results_wanted == wire.TOLD:
+                return wire.pack_addresses(calls.addresses(results, case.memory.layout.outputs))
         else:
             for slot in slots:
                 call(*arguments[slot])
+        return b""
 
     def _answer(self, op: int, nonce: bytes, body: bytes, fds: list[int]) -> None:
-        reply: dict[str, Any] | None = None
+        data = b""
         guard = loading.Guard()
         with guard:
             if op == wire.START:
@@ -93,19 +101,19 @@ class _Runner:
             elif op == wire.PREPARE:
                 self._prepare(wire.unpack_call(body)[0])
             elif op == wire.COLLECT:
-                self._collect(json.loads(body)["copy"])
+                self._collect()
             else:
-                reply = {"patched": loading.changed(self._snapshot)}
-        self._reply(nonce, guard.failure or reply)
+                data = json.dumps({"patched": loading.changed(self._snapshot)}).encode()
+        self._reply(nonce, guard.failure, data)
 
-    def _reply(self, nonce: bytes, body: dict[str, Any] | None) -> None:
-        self._sock.send(nonce if body is None else nonce + json.dumps(body).encode())
+    def _reply(self, nonce: bytes, failure: dict[str, Any] | None, data: bytes) -> None:
+        self._sock.send(nonce + (data if failure is None else wire.FAILED + json.dumps(failure).encode()))
 
     def _load(self, request: dict[str, Any], fds: list[int]) -> None:
         self._binding = request["binding"]
         torch.set_num_threads(1)
         syscalls.tune_allocator()
-        self._returns = self._binding in ("value", "baseline")
+        self._returns, self._results_wanted = self._binding in ("value", "baseline"), request["results"]
         self._call, self._plan = loading.load(request, fds)
         if self._device is not None and self._binding == "plain_c":
             self._device.watch(loading.last_error(request["path"]))
@@ -138,15 +146,15 @@ class _Runner:
         if self._plan is not None:
             case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
 
-    def _collect(self, copy: bool) -> None:
-        """Let go of returned values, with `copy` after copying them into their slots (on a GPU that is done)."""
+    def _collect(self) -> None:
+        """Let go of returned values. Check those that are wanted, and copy what has not been copied or told of."""
         earlier: list[Any] = []
         results, self._results = self._results, []
         for memory, slot, result in results:
-            if copy:
+            if self._results_wanted:
                 inputs = calls.tensors(memory, slot, outputs=False)
                 values = calls.check_result(result, memory, inputs, earlier)
-                if self._device is None:
+                if self._results_wanted == wire.COPIED and self._device is None:
                     outputs = calls.tensors(memory, slot, outputs=True)
                     for name, value in values.items():
                         outputs[name].copy_(value)

@@ -22,7 +22,7 @@ def serve(sock: socket.socket) -> None:
     guard = loading.Guard()
     with guard:
         _run(*message.fds)
-    sock.send(nonce if guard.failure is None else nonce + json.dumps(guard.failure).encode())
+    sock.send(nonce if guard.failure is None else nonce + wire.FAILED + json.dumps(guard.failure).encode())
 
 
 def _run(question: int, reply: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from evaluators.worker import descendants, wire
+from evaluators.worker import descendants, returned, wire
 from evaluators.worker.build import Built, give_away
 from evaluators.worker.caches import restore
 from evaluators.worker.child import Child
@@ -42,6 +42,8 @@ class Workshop:
     """What a program may allocate."""
     layers: tuple[str, ...]
     """Sandbox layers that this host was found to have: every process must have them."""
+    reads_results: bool
+    """Whether the supervisor may read programs' memory."""
 
     def new_folder(self, name: str) -> Path:
         """Return a new folder that other users may pass through but not list."""
@@ -76,10 +78,23 @@ class Session:
     """A program in a fresh process. Every request raises CandidateFailure; `end` must always be called."""
 
     def __init__(
-        self, shop: Workshop, task: TaskSpec, built: Built, arena_bytes: int, processor: int | None = None
+        self,
+        shop: Workshop,
+        task: TaskSpec,
+        built: Built,
+        arena_bytes: int,
+        processor: int | None = None,
+        *,
+        results: bool,
     ) -> None:
-        """Start the process, on one `processor` or any; all requests together may take the task's time limit."""
+        """Start the process, on one `processor` or any; all requests together may take the task's time limit.
+
+        `results`: whether what it returns is wanted in its slots.
+        """
         self._task, self._built = task, built
+        told = shop.reads_results and task.device == "cpu"
+        self._results = "" if not results else wire.TOLD if told else wire.COPIED
+        self._arenas: dict[int, Slots] = {}
         self.remaining_s = task.timeout_s
         self._idle_from = self._idle_ns = 0
         restore(built)
@@ -116,6 +131,7 @@ class Session:
             "binding": self._built.binding,
             "path": self._built.path,
             "entry_point": self._built.entry_point,
+            "results": self._results,
             "inputs": [argument.name for argument in self._task.inputs],
         }
         fds = []
@@ -137,6 +153,7 @@ class Session:
             "axes": [case.axes[axis] for axis in self._task.axes],
             "nbytes": arena.nbytes,
         }
+        self._arenas[index] = arena
         lent = arena.lend()
         try:
             self._timed(lambda deadline: self.child.request(wire.SETUP, body, deadline, [lent]))
@@ -159,15 +176,18 @@ class Session:
     def call(self, index: int, slots: list[int], answered: Callable[[], None] | None = None) -> Window:
         """Call the program on `slots`, in this order; return what the calls took.
 
-        `answered` is called at the answer, before the clocks are read: that waits until the program sleeps.
+        `answered` is called at the answer, before the clocks are read: that waits until the program sleeps. Where the
+        answer tells where returned values are, they are read before.
         """
         if self._on_gpu:
             return self._call_on_gpu(index, slots)
         before, own_before = self._clocks(), descendants.schedule("self")
         wall = time.perf_counter_ns()
-        self._timed(lambda deadline: self.child.call(index, slots, deadline))
+        told = self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
         late_from = self.child.cpu_ns_now()
+        if slots and self._results == wire.TOLD:
+            returned.fetch(self.child.pid, self._arenas[index], slots, told)
         if answered is not None:
             answered()
         after, own_after = self._clocks(), descendants.schedule("self")
@@ -206,19 +226,20 @@ class Session:
         self.call(index, [])
         return min(self.call(index, []).cpu_ns for _ in range(tries))
 
-    def collect(self, *, copy: bool) -> int:
-        """Have the program let go of what it returned, with `copy` into its slots; return the processor nanoseconds."""
-        if self._on_gpu:
-            self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
-            return 0
+    def collect(self) -> int:
+        """Have the program let go of what it returned; return the processor nanoseconds of copying it into its slots.
+
+        Those are 0 where it is in the slots before: then nothing that the program does meanwhile is of use to it.
+        """
         self._note_idle()
-        self._timed(lambda deadline: self.child.request(wire.COLLECT, {"copy": copy}, deadline))
-        return self._note_work()
+        self._timed(lambda deadline: self.child.request(wire.COLLECT, {}, deadline))
+        took = self._note_work()
+        return took if self._results == wire.COPIED else 0
 
     @property
-    def returns(self) -> bool:
-        """Whether the program returns its outputs, instead of being handed them."""
-        return self._built.binding == "value"
+    def is_final(self) -> bool:
+        """Whether all that a window wrote is in the slots when it has been called."""
+        return self._on_gpu or self._results != wire.COPIED
 
     def patched(self) -> list[str]:
         """Return the names of clocks and torch functions that the program has replaced, as its process says."""

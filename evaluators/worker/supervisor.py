@@ -24,6 +24,7 @@ from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode, encode
 from evaluators.worker.removal import remove
+from evaluators.worker.returned import readable
 from evaluators.worker.sandbox import LAYERS, Plan
 from evaluators.worker.session import Workshop
 from evaluators.worker.untimed import judge_untimed
@@ -44,13 +45,14 @@ class Supervisor:
             bench, capability, self._facts = supervisor_cuda.start()
             memory_bytes = bench.limits.program_bytes
         self._forge.wait_ready()
-        layers = _probe_layers(self._forge, folder)
+        layers, reads_results = probe(self._forge, folder)
         self.layers = (
             *(("user_namespace",) if self._forge.user_namespace else ()),
             *(("pid_namespace",) if self._forge.namespaces else ()),
             *layers,
+            *(("results_read",) if reads_results else ()),
         )
-        self._assessor = Assessor(Workshop(self._forge, folder, memory_bytes, layers), bench, capability)
+        self._assessor = Assessor(Workshop(self._forge, folder, memory_bytes, layers, reads_results), bench, capability)
 
     def environment(self) -> dict[str, Any]:
         """Return what figures measured here depend on."""
@@ -74,13 +76,15 @@ class Supervisor:
         self._forge.close()
 
 
-def _probe_layers(forge: Forge, folder: Path) -> tuple[str, ...]:
+def probe(forge: Forge, folder: Path) -> tuple[tuple[str, ...], bool]:
+    """Return the sandbox layers of a process, and whether its memory may be read."""
     work = folder / "probe"
     work.mkdir()
     give_away(work)
     child = forge.start(Plan(str(work), tuple(sys.path), False, 1 << 30, 60, 1 << 20, 16), 1 << 16)
+    reads_results = readable(child.pid)
     child.end()
-    return child.layers
+    return child.layers, reads_results
 
 
 def _answer(supervisor: Supervisor, request: dict[str, Any]) -> dict[str, Any]:

@@ -122,6 +122,18 @@ def warm_heap(nbytes: int) -> None:
         _libc.free(block)
 
 
+class _Range(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+def read_memory(pid: int, source: int, target: int, count: int) -> int:
+    """Copy up to `count` bytes at an address of process `pid` to one of this process; return how many."""
+    _libc.process_vm_readv.restype = ctypes.c_ssize_t
+    ours, theirs = _Range(target, count), _Range(source, count)
+    places = ctypes.byref(ours), ctypes.c_ulong(1), ctypes.byref(theirs), ctypes.c_ulong(1), ctypes.c_ulong(0)
+    return _checked(_libc.process_vm_readv(ctypes.c_int(pid), *places), "process_vm_readv")
+
+
 def equal_bytes(a: int, b: int, count: int) -> bool:
     """Return whether `count` bytes at two addresses agree."""
     return int(_libc.memcmp(ctypes.c_void_p(a), ctypes.c_void_p(b), ctypes.c_size_t(count))) == 0

@@ -207,7 +207,8 @@ class Visit:
             arena.wipe()
         with _Blame(place):
             self._bench.rest()
-            session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor)
+            wanted = entrant.built.binding == "value" or (entrant.trusted and self._any_returns)
+            session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor, results=wanted)
             self._started[place] = Started(session, [])
             session.load()
             for index, case in enumerate(self._run.cases):
@@ -289,7 +290,7 @@ class Visit:
 
     def _hand_over_ns(self, place: int, index: int) -> float:
         entrant = self._entrants[place]
-        if not self._started[place].session.returns and not entrant.trusted:
+        if entrant.built.binding not in ("value", "baseline"):
             return 0.0
         return self._bench.hand_over_ns(entrant.arenas[index].layout)
 
@@ -300,12 +301,12 @@ class Visit:
         busy_ns = self._fill(place, index) if proof.refilled else 0
         woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
         process.woken = max(woken, process.woken or 0)
-        handed = not session.returns and not self._entrants[place].trusted
-        window = session.call(index, slots, proof.witness if handed else None)
+        seen = session.is_final and not self._entrants[place].trusted
+        window = session.call(index, slots, proof.witness if seen else None)
         usual = woken if baseline.woken is None else baseline.woken
         busy_ns += max(0, woken - 2 * usual)
         outside = proof.answered(window, self._bench, busy_ns, warm=warm)
-        collected = session.collect(copy=session.returns or (place == 0 and self._any_returns))
+        collected = session.collect()
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
         excused = self._bench.answer_is_final and index not in process.begun
         process.begun.add(index)

@@ -1,7 +1,8 @@
 """Messages between the supervisor, the zygote and the runners: SOCK_SEQPACKET, one message a packet.
 
-A request to a runner is `header + body`; its answer is the request's nonce, followed by nothing (done) or by JSON (a
-failure, or data asked for). The nonce only tells answers apart: what an answer says is never taken as a verdict.
+A request to a runner is `header + body`; its answer is the request's nonce, followed by nothing (done), by `!` and a
+failure as JSON, by `@` and addresses, or by JSON that was asked for. The nonce only tells answers apart: what an answer
+says is never taken as a verdict.
 """
 
 import array
@@ -16,6 +17,11 @@ from typing import Any, NamedTuple
 MAX_MESSAGE = 65536
 NONCE_BYTES = 8
 LOAD, SETUP, PREPARE, CALL, COLLECT, INSPECT, START = range(1, 8)
+TOLD, COPIED = "told", "copied"
+"""How a program's returned values come into their slots: it tells with its answer where they are, so that the
+supervisor reads them there; or it copies them."""
+FAILED, _ADDRESSES = b"!", b"@"
+"""What the data of an answer begins with, when it is no JSON that was asked for."""
 _HEADER = struct.Struct("<B8s")
 _CALL = struct.Struct("<HH")
 _CREDENTIALS = struct.Struct("iII")
@@ -37,6 +43,18 @@ def pack_json(op: int, nonce: bytes, body: dict[str, Any]) -> bytes:
 def pack_call(op: int, nonce: bytes, case: int, slots: list[int]) -> bytes:
     """Return a request to call (or collect the results of) slots of one case, in this order."""
     return _HEADER.pack(op, nonce) + _CALL.pack(case, len(slots)) + struct.pack(f"<{len(slots)}I", *slots)
+
+
+def pack_addresses(addresses: list[int]) -> bytes:
+    """Return the data of an answer that tells where returned values are."""
+    return _ADDRESSES + struct.pack(f"<{len(addresses)}Q", *addresses)
+
+
+def unpack_addresses(data: bytes) -> list[int]:
+    """Return the addresses. Raises ValueError when that is no such data."""
+    if not data.startswith(_ADDRESSES) or len(data) % 8 != 1:
+        raise ValueError("no addresses")
+    return [address for (address,) in struct.iter_unpack("<Q", data[1:])]
 
 
 def unpack(message: bytes) -> tuple[int, bytes, bytes]:

@@ -624,30 +624,6 @@ async def test_faster_than_physics_is_rejected(evaluator: LocalEvaluator, lenien
     assert (await evaluator.evaluate(possible, tiny.GOOD_CPP, "search")).passed
 
 
-async def test_work_done_while_results_are_handed_over_is_on_the_clock(evaluator: LocalEvaluator) -> None:
-    """C10: the call returns at once, and the softmax, four times over, is computed where its result is looked at."""
-    late = value("""
-        import torch
-        from evaluators.worker import calls
-
-        check = calls.check_result
-
-        def checked(result, memory, inputs, earlier):
-            for _ in range(4):
-                torch.softmax(inputs["x"], 1, out=result)
-            return check(result, memory, inputs, earlier)
-
-        calls.check_result = checked
-
-        def run(x):
-            return torch.empty_like(x)
-    """)
-    comparison = await evaluator.compare(tiny.softmax(), (tiny.GOOD_VALUE, late), "search")
-    honest, cheat = comparison.evaluations
-    assert honest.objective is not None, honest.message
-    assert cheat.objective is None or cheat.objective.value < honest.objective.value
-
-
 def test_a_single_window_must_pay_for_the_work_around_it() -> None:
     """What is used before or after a window, or to hand over more slowly than the baseline, counts as that window's."""
     honest, cheat = visit.WindowTimes(1000, 0, 90), visit.WindowTimes(10, 800, 90)

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -14,7 +14,6 @@ from evaluators.worker.arena import Arena
 from evaluators.worker.assess import Assessor
 from evaluators.worker.bench import Effort, Limits
 from evaluators.worker.bench_cpu import CpuBench
-from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode
 from evaluators.worker.layout import lay_out
 from evaluators.worker.session import Workshop
@@ -52,16 +51,6 @@ class Bench(CpuBench):
     def __init__(self, rounds: int, limits: Limits = CpuBench.limits, *, pinned: bool = False) -> None:
         self.efforts: Mapping[str, Effort] = {"search": Effort(5, 5, 1e-6, 1.0, windows=10, rounds=rounds)}
         self.pinned, self.limits = pinned, limits
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    folder = tmp_path_factory.mktemp("shop")
-    folder.chmod(0o711)
-    forge = Forge(folder)
-    forge.wait_ready()
-    yield Workshop(forge, folder, 1 << 30, ())
-    forge.close()
 
 
 def scaled() -> Task:
