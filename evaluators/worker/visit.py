@@ -310,12 +310,13 @@ class Visit:
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
         excused = self._bench.answer_is_final and index not in process.begun
         process.begun.add(index)
-        proof.take(slots, collected, [] if excused else self._bench.further_threads(session))
+        proof.take(slots, [] if excused else self._bench.further_threads(session))
         if excused:
             session.know_threads()
         if self._bench.answer_is_final:
             return WindowTimes(window.cpu_ns + outside, 0, collected)
-        return WindowTimes(window.cpu_ns, outside, collected)
+        # Whoever sleeps waits for somebody, who may be doing the work.
+        return WindowTimes(window.cpu_ns + max(0, window.asleep_ns or 0), outside, collected)
 
     def _empty(self, index: int) -> int:
         session = self._started[0].session
