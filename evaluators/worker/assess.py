@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evaluators.worker import rules
 from evaluators.worker.ahead import compile_ahead
+from evaluators.worker.alone import least_ns, shortest_ns
 from evaluators.worker.bench import Bench
 from evaluators.worker.build import Built, build
 from evaluators.worker.build_cuda import architecture, baseline_for_gpu, build_for_gpu
@@ -15,12 +16,10 @@ from evaluators.worker.caches import kept
 from evaluators.worker.check import Checked, Checks, check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
 from evaluators.worker.job import Case, Job, PairVerdict, Verdict
-from evaluators.worker.judge import judge
-from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
 from evaluators.worker.pool import Pool
 from evaluators.worker.removal import remove
-from evaluators.worker.session import Session, Workshop
+from evaluators.worker.session import Workshop
 from evaluators.worker.supply import Supply
 from evaluators.worker.timing import Times, measure, plan_cases
 from evaluators.worker.verdicts import State, objective, pairs, timed_cases, verdict
@@ -28,6 +27,8 @@ from evaluators.worker.visit import Entrant, EntrantFailure, Run, hand
 
 _BASELINE = Built("", "", "", "baseline", 0.0)
 _PROBES = 3
+_ALONE = 6
+"""Single calls of a program whose windows seem too quick: it may warm up in the first ones."""
 
 
 class Assessor:
@@ -198,37 +199,17 @@ class _Run:
         return [known[key] for key in keys]
 
     def _probe_baseline(self) -> list[int]:
-        arenas = [self._bench.slots(lay_out(self._task, case), 1) for case in self._cases]
-        held_bytes = sum(arena.layout.stride for arena in arenas)
-        session = Session(self._shop, self._task, self._assessor.baseline, held_bytes, results=True)
-        took = []
         try:
-            session.load()
-            for index, (case, arena) in enumerate(zip(self._cases, arenas, strict=True)):
-                example = self._oracle.example(case)
-                arena.fill(0, example)
-                session.set_up(index, case, arena)
-                # A GPU writes the slot later than it was asked to, and scalars are read from it.
-                self._bench.rest()
-                session.prepare(index)
-                empty = session.empty_ns(index, 1) if self._bench.answer_is_final else 0
-                took.append(max(1, min(session.call(index, [0]).cpu_ns for _ in range(_PROBES)) - empty))
-                session.collect()
-                outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
-                judge(self._task, arena, outputs, example)
+            return shortest_ns(self._checks, self._assessor.baseline, self._cases, _PROBES, fresh=False)
         except CandidateFailure as failure:
             raise TaskFault(f"task {self._task.name}: its baseline failed: {failure.message}") from failure
-        finally:
-            session.end()
-            for arena in arenas:
-                arena.close()
-        return took
 
     def _conclude(self, state: State, place: int, times: Times, device_s: float) -> None:
         state.device_s += device_s
         try:
             self._check_floor(times, place)
             self._check_descriptors(times, place)
+            self._check_alone(state, times, place)
         except CandidateFailure as failure:
             state.failure = failure
             return
@@ -252,6 +233,24 @@ class _Run:
             if least is not None:
                 message = f"{case.name}: {took / 1e3:.1f} us is below the physical floor of {least / 1e3:.1f} us"
                 raise integrity(rules.FLOOR, message)
+
+    def _check_alone(self, state: State, times: Times, place: int) -> None:
+        """See whether calls took far less in a window than alone; only where the check suggests it is that measured."""
+        if state.built is None or state.checked is None or rules.BATCHED in self._off:
+            return
+        limits, rough_ns = self._bench.limits, zip(self._checked_cases, state.checked.call_ns, strict=True)
+        alone_ns = {case.name: ns for case, ns in rough_ns}
+        for index, case in enumerate(self._cases):
+            took = min(estimate[place][index] for estimate in times.call_ns)
+            if took >= least_ns(alone_ns[case.name], limits):
+                continue
+            started = time.monotonic()
+            with self._bench.timing():
+                (alone,) = shortest_ns(self._checks, state.built, [case], _ALONE, fresh=True)
+            state.device_s += time.monotonic() - started if self._bench.device == "cuda" else 0.0
+            if took < least_ns(alone, limits):
+                words = f"a call took {took / 1e3:.1f} us among others and {alone / 1e3:.1f} us alone"
+                raise integrity(rules.BATCHED, f"{case.name}: {words}: they were not made one by one")
 
     def _below_practical_floor(self, times: Times, place: int) -> list[str]:
         """Return in words on which cases the program is faster than the task's author thinks anything is."""

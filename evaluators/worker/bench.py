@@ -52,6 +52,8 @@ class Limits:
     """Per program, case and estimate, unless a call is very long."""
     ready_s: float = 0.5
     """How soon new processes are ready: where new inputs take longer, they are not waited for."""
+    alone_ns: int = 100_000
+    """How much longer a call may take alone than among others, besides a share of itself."""
     alike: bool = True
     """Whether the baseline's windows have as many calls as the programs'."""
 

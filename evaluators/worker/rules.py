@@ -18,5 +18,7 @@ PATCHED = "patched"
 """A clock or torch function was replaced in the candidate's process."""
 OUTPUT_TYPE = "output_type"
 """A returned value is a subclass of torch.Tensor (it could compute when it is looked at)."""
+BATCHED = "batched"
+"""Calls took far less in a window than one takes alone: they were not made one by one."""
 
-ALL = (THREADS, CHANNEL, CHILDREN, DESCRIPTORS, DEFERRED, OFF_CLOCK, FLOOR, PATCHED, OUTPUT_TYPE)
+ALL = (THREADS, CHANNEL, CHILDREN, DESCRIPTORS, DEFERRED, OFF_CLOCK, FLOOR, PATCHED, OUTPUT_TYPE, BATCHED)

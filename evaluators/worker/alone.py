@@ -1,0 +1,58 @@
+"""What single calls take: the baseline's, by which windows are sized, and a program's whose windows seem too quick.
+
+All inputs of a window are in memory when it begins. A program that replaces the runner's loop could do its calls in one
+go, which on a device that a single call does not fill takes hardly longer than one. Calls that are made one by one take
+about what a call alone takes, less what is done only once in a window or overlaps.
+"""
+
+from collections.abc import Sequence
+
+from evaluators.worker.bench import Limits
+from evaluators.worker.build import Built
+from evaluators.worker.check import Checks
+from evaluators.worker.job import Case
+from evaluators.worker.judge import judge
+from evaluators.worker.layout import lay_out
+from evaluators.worker.session import Session
+
+_TIMES = 1.6
+
+
+def least_ns(alone_ns: float, limits: Limits) -> float:
+    """Return the least that a call among others takes when one alone takes `alone_ns`."""
+    return (alone_ns - limits.alone_ns) / _TIMES
+
+
+def shortest_ns(checks: Checks, built: Built, cases: Sequence[Case], calls: int, *, fresh: bool) -> list[int]:
+    """Return the shortest of so many single calls per case, nanoseconds, in a new process; all of them are verified.
+
+    `fresh`: each has inputs of its own. Raises CandidateFailure, TaskFault.
+    """
+    arenas = [checks.bench.slots(lay_out(checks.task, case), 1) for case in cases]
+    held_bytes = sum(arena.layout.stride for arena in arenas)
+    returns = built.binding in ("value", "baseline")
+    session = Session(checks.shop, checks.task, built, held_bytes, results=returns)
+    try:
+        session.load()
+        shortest = []
+        for index, (case, arena) in enumerate(zip(cases, arenas, strict=True)):
+            example, took = checks.oracle.example(case), []
+            session.set_up(index, case, arena)
+            for number in range(calls):
+                if number and fresh:
+                    example = checks.oracle.example(case)
+                arena.fill(0, example)
+                # A GPU writes the slot later than it was asked to, and scalars are read from it.
+                checks.bench.rest()
+                session.prepare(index)
+                empty = session.empty_ns(index, 1) if checks.bench.answer_is_final else 0
+                took.append(max(1, session.call(index, [0]).cpu_ns - empty))
+                session.collect()
+                outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
+                judge(checks.task, arena, outputs, example)
+            shortest.append(min(took))
+        return shortest
+    finally:
+        session.end()
+        for arena in arenas:
+            arena.close()
