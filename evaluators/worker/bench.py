@@ -1,5 +1,6 @@
 """What measuring needs of a device: its memory, its rest between windows, its locks, its limits."""
 
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -52,8 +53,9 @@ class Limits:
     """Per program, case and estimate, unless a call is very long."""
     ready_s: float = 0.5
     """How soon new processes are ready: where new inputs take longer, they are not waited for."""
-    alone_ns: int = 100_000
-    """How much longer a call may take alone than among others, besides a share of itself."""
+    alone_ns: float = math.inf
+    """How much longer a call may take alone than among others, besides a share of itself; infinite: it is not looked at,
+    as a processor that a single call keeps busy does several no sooner."""
     alike: bool = True
     """Whether the baseline's windows have as many calls as the programs'."""
 

@@ -63,7 +63,7 @@ class CudaBench:
             arena_bytes=int(spare * _ARENAS),
             program_bytes=int(total * _PROGRAM),
             least_windows=1,
-            alone_ns=60_000,
+            alone_ns=150_000,
             alike=False,
         )
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")

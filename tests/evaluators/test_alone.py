@@ -49,7 +49,7 @@ class LongWindows(CpuBench):
     """The processor with windows of many calls, as a GPU's are."""
 
     efforts: Mapping[str, Effort] = {"search": Effort(3, 3, 1e-6, 1.0, windows=4)}
-    limits = replace(CpuBench.limits, window_ns=20_000_000)
+    limits = replace(CpuBench.limits, window_ns=20_000_000, alone_ns=200_000)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_calls_are_made_one_by_one(
 
 
 def test_a_call_among_others_may_be_quicker_by_what_is_done_once_and_by_what_overlaps() -> None:
-    limits = replace(CpuBench.limits, alone_ns=60_000)
-    for alone_us, among_others_us in ((25, 3), (60, 5), (200, 90), (1000, 600), (8000, 5000)):
+    limits = replace(CpuBench.limits, alone_ns=150_000)
+    for alone_us, among_others_us in ((25, 3), (160, 32), (200, 90), (1000, 600), (8000, 5000)):
         assert among_others_us * 1e3 >= least_ns(alone_us * 1e3, limits)
-    for alone_us, among_others_us in ((100, 5), (200, 50), (1000, 300)):
+    for alone_us, among_others_us in ((200, 20), (500, 200), (1000, 500)):
         assert among_others_us * 1e3 < least_ns(alone_us * 1e3, limits)
