@@ -54,8 +54,8 @@ class Limits:
     ready_s: float = 0.5
     """How soon new processes are ready: where new inputs take longer, they are not waited for."""
     alone_ns: float = math.inf
-    """How much longer a call may take alone than among others, besides a share of itself; infinite: it is not looked at,
-    as a processor that a single call keeps busy does several no sooner."""
+    """How much longer a call may take alone than among others, besides a share of itself; infinite: nobody looks, as a
+    processor that a single call keeps busy does several no sooner."""
     alike: bool = True
     """Whether the baseline's windows have as many calls as the programs'."""
 
@@ -104,7 +104,7 @@ class Bench(Protocol):
         ...
 
     def hand_over_ns(self, layout: Layout) -> float:
-        """Return what of a call's time is the copying of returned values into their slot."""
+        """Return what of a call's time is the copying of returned values into their slot, where the program does it."""
         ...
 
     def further_threads(self, session: Session) -> list[str]:

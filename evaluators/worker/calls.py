@@ -57,6 +57,13 @@ def check_result(
     return values
 
 
+def hand_over(result: Any, targets: list[torch.Tensor], outputs: tuple[Field, ...]) -> None:
+    """Copy a returned value into its slot; what does not fit is left out: `check_result` says why."""
+    for target, item in zip(targets, result_items(result, outputs), strict=False):
+        if type(item) is torch.Tensor and item.shape == target.shape and item.device == target.device:
+            target.copy_(item)
+
+
 def addresses(results: list[Any], outputs: tuple[Field, ...]) -> list[int]:
     """Return where the data of each output of each call begins, 0 for what is no such tensor: `check_result` says why.
 

@@ -114,12 +114,11 @@ class Proof:
         return outside if outside > _IDLE_NS_PER_WINDOW else 0
 
     def take(self, slots: list[int], threads: Sequence[str]) -> None:
-        """Note that a window's results have been handed over. Raises CandidateFailure for what can be seen at once."""
+        """Note that a window's results have been collected. Raises CandidateFailure for what can be seen at once."""
         if self._trusted:
             if not self._final:
                 self._read(slots)
             return
-        self.witness()
         self._used += slots
         if threads:
             words = f"{len(threads)} more threads ({', '.join(threads)}) were running between calls"

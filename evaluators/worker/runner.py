@@ -9,7 +9,7 @@ import json
 import socket
 import sys
 from itertools import repeat
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -30,6 +30,8 @@ class _Mapping:
         self.memory, self.slots, self.axes = memory, slots, axes
         self.written = sum(field.nbytes for field in memory.layout.outputs)
         self.arguments: list[Any] = []
+        self.targets: list[list[torch.Tensor]] = []
+        """Per slot, where returned values are copied to; empty: they are not."""
 
 
 class _Runner:
@@ -75,18 +77,19 @@ class _Runner:
 
     def _run(self, case: _Mapping, slots: tuple[int, ...]) -> bytes:
         """Call the program; return where its results are, if that is wanted."""
-        call, arguments = self._call, case.arguments
-        if self._returns and self._device is not None:
-            self._results += self._device.run(call, cast(DeviceMemory, case.memory), arguments, slots)
-        elif self._returns:
-            results = [call(*arguments[slot]) for slot in slots]
-            self._results += zip(repeat(case.memory), slots, results)
-            if self._results_wanted == wire.TOLD:
-                return wire.pack_addresses(calls.addresses(results, case.memory.layout.outputs))
-        else:
+        call, arguments, targets, outputs = self._call, case.arguments, case.targets, case.memory.layout.outputs
+        if not self._returns:
             for slot in slots:
                 call(*arguments[slot])
-        return b""
+            return b""
+        results = []
+        for slot in slots:
+            result = call(*arguments[slot])
+            if targets:
+                calls.hand_over(result, targets[slot], outputs)
+            results.append(result)
+        self._results += zip(repeat(case.memory), slots, results)
+        return wire.pack_addresses(calls.addresses(results, outputs)) if self._results_wanted == wire.TOLD else b""
 
     def _answer(self, op: int, nonce: bytes, body: bytes, fds: list[int]) -> None:
         data = b""
@@ -121,15 +124,14 @@ class _Runner:
 
     def _setup(self, request: dict[str, Any], fd: int) -> None:
         layout = decode_layout(request["layout"])
-        memory: Memory
-        if self._device is None:
-            memory = HostMemory(fd, layout)
-        else:
-            memory = DeviceMemory(fd, layout, request["nbytes"])
-            memory.prepare(request["slots"])
+        on_gpu = self._device is not None
+        memory: Memory = DeviceMemory(fd, layout, request["nbytes"]) if on_gpu else HostMemory(fd, layout)
         case = _Mapping(memory, request["slots"], request["axes"])
+        if self._returns and (on_gpu or self._results_wanted == wire.COPIED):
+            places = [calls.tensors(memory, slot, outputs=True) for slot in range(case.slots)]
+            case.targets = [list(tensors.values()) for tensors in places]
         self._cases[request["case"]] = case
-        if self._binding != "plain_c" and self._device is None:
+        if self._binding != "plain_c" and not on_gpu:
             self._warm_heap(case.written * (case.slots + _SPARE_RESULTS))
         self._prepare(request["case"])
 
@@ -147,18 +149,13 @@ class _Runner:
             case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
 
     def _collect(self) -> None:
-        """Let go of returned values. Check those that are wanted, and copy what has not been copied or told of."""
+        """Let go of returned values, after a check of those that are wanted."""
         earlier: list[Any] = []
         results, self._results = self._results, []
         for memory, slot, result in results:
             if self._results_wanted:
                 inputs = calls.tensors(memory, slot, outputs=False)
-                values = calls.check_result(result, memory, inputs, earlier)
-                if self._results_wanted == wire.COPIED and self._device is None:
-                    outputs = calls.tensors(memory, slot, outputs=True)
-                    for name, value in values.items():
-                        outputs[name].copy_(value)
-                earlier += values.values()
+                earlier += calls.check_result(result, memory, inputs, earlier).values()
 
 
 def serve(sock: socket.socket) -> None:

@@ -11,13 +11,11 @@ from typing import Any
 
 import torch
 
-from evaluators.worker import calls, cuda
+from evaluators.worker import cuda
 from evaluators.worker.cuda_errors import failure_of
 from evaluators.worker.device_view import view
 from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.layout import Field, Layout
-
-Result = tuple["DeviceMemory", int, Any]
 
 
 class DeviceMemory:
@@ -32,7 +30,6 @@ class DeviceMemory:
         self.layout = layout
         self._mapping = cuda.open_shared(fd, nbytes)
         os.close(fd)
-        self.targets: list[list[torch.Tensor]] = []
 
     def tensor(self, field: Field, slot: int) -> torch.Tensor:
         """Return an argument (a scalar: of shape []) as a tensor."""
@@ -41,10 +38,6 @@ class DeviceMemory:
     def address(self, field: Field, slot: int) -> int:
         """Return where an argument begins."""
         return self._mapping.address + slot * self.layout.stride + field.offset
-
-    def prepare(self, slots: int) -> None:
-        """Make the tensors into which returned values go."""
-        self.targets = [list(calls.tensors(self, slot, outputs=True).values()) for slot in range(slots)]
 
 
 class Device:
@@ -62,22 +55,6 @@ class Device:
     def watch(self, last_error: Any) -> None:
         """Look at the launch errors of a plain C program, which its own copy of the runtime keeps."""
         self._last_error = last_error
-
-    def run(self, call: Any, memory: DeviceMemory, arguments: list[Any], slots: tuple[int, ...]) -> list[Result]:
-        """Call the program on each slot and copy what it returns into the slot."""
-        results = []
-        for slot in slots:
-            result = call(*arguments[slot])
-            self.hand_over(result, memory, slot)
-            results.append((memory, slot, result))
-        return results
-
-    def hand_over(self, result: Any, memory: DeviceMemory, slot: int) -> None:
-        """Copy returned values; what does not fit is left out, and refused when the results are collected."""
-        targets = memory.targets[slot]
-        for target, item in zip(targets, calls.result_items(result, memory.layout.outputs), strict=False):
-            if type(item) is torch.Tensor and item.shape == target.shape and item.device == target.device:
-                target.copy_(item)
 
     def finish(self) -> None:
         """Wait for everything. Raises CandidateFailure for what went wrong since the last time.

@@ -226,20 +226,16 @@ class Session:
         self.call(index, [])
         return min(self.call(index, []).cpu_ns for _ in range(tries))
 
-    def collect(self) -> int:
-        """Have the program let go of what it returned; return the processor nanoseconds of copying it into its slots.
-
-        Those are 0 where it is in the slots before: then nothing that the program does meanwhile is of use to it.
-        """
+    def collect(self) -> None:
+        """Have the program check what it returned, and let go of it. Nothing that it does meanwhile is of use to it."""
         self._note_idle()
         self._timed(lambda deadline: self.child.request(wire.COLLECT, {}, deadline))
-        took = self._note_work()
-        return took if self._results == wire.COPIED else 0
+        self._note_work()
 
     @property
-    def is_final(self) -> bool:
-        """Whether all that a window wrote is in the slots when it has been called."""
-        return self._on_gpu or self._results != wire.COPIED
+    def copies(self) -> bool:
+        """Whether the program copies what it returns into its slots within its windows."""
+        return self._built.binding in ("value", "baseline") if self._on_gpu else self._results == wire.COPIED
 
     def patched(self) -> list[str]:
         """Return the names of clocks and torch functions that the program has replaced, as its process says."""
@@ -261,13 +257,10 @@ class Session:
             now = self.child.cpu_ns()
             self._idle_ns, self._idle_from = self._idle_ns + now - self._idle_from, now
 
-    def _note_work(self) -> int:
-        """After a request between windows: return the processor time it took, which is no idle time."""
-        if self._on_gpu:
-            return 0
-        now = self.child.cpu_ns()
-        taken, self._idle_from = now - self._idle_from, now
-        return taken
+    def _note_work(self) -> None:
+        """After a request between windows: the processor time it took is no idle time."""
+        if not self._on_gpu:
+            self._idle_from = self.child.cpu_ns()
 
     def renew(self) -> None:
         """Give the requests to come the task's whole time limit again."""

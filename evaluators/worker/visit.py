@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import median
 
 from evaluators.worker import descendants, rules
 from evaluators.worker.bench import Bench, Effort
@@ -61,8 +60,6 @@ class WindowTimes:
     called: int
     idle: int
     """Used since the window before."""
-    handed: int
-    """Handing its results over."""
 
 
 class EntrantFailure(Exception):
@@ -234,12 +231,11 @@ class Visit:
                 with _Blame(place):
                     windows[place].append(self._window(place, index, plan))
         best = {}
-        handed = median(window.handed for window in windows[0])
         for place in order:
             with _Blame(place):
                 self._started[place].proofs[index].check_clocks()
                 self._check_newest(place, newest[place])
-                paid = charged(windows[place], self._started[place].session.idle_ns(), handed)
+                paid = charged(windows[place], self._started[place].session.idle_ns())
             fixed, calls = self._hand_over_ns(place, index), plan.calls_of(place)
             best[place] = self._bench.best([max(1.0, (took - empty) / calls - fixed) for took in paid])
         return best
@@ -289,10 +285,8 @@ class Visit:
         return self._bench.rest()
 
     def _hand_over_ns(self, place: int, index: int) -> float:
-        entrant = self._entrants[place]
-        if entrant.built.binding not in ("value", "baseline"):
-            return 0.0
-        return self._bench.hand_over_ns(entrant.arenas[index].layout)
+        layout = self._entrants[place].arenas[index].layout
+        return self._bench.hand_over_ns(layout) if self._started[place].session.copies else 0.0
 
     def _window(self, place: int, index: int, plan: CasePlan, *, warm: bool = False) -> WindowTimes:
         process, baseline = self._started[place], self._started[0]
@@ -301,12 +295,11 @@ class Visit:
         busy_ns = self._fill(place, index) if proof.refilled else 0
         woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
         process.woken = max(woken, process.woken or 0)
-        seen = session.is_final and not self._entrants[place].trusted
-        window = session.call(index, slots, proof.witness if seen else None)
+        window = session.call(index, slots, None if self._entrants[place].trusted else proof.witness)
         usual = woken if baseline.woken is None else baseline.woken
         busy_ns += max(0, woken - 2 * usual)
         outside = proof.answered(window, self._bench, busy_ns, warm=warm)
-        collected = session.collect()
+        session.collect()
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
         excused = self._bench.answer_is_final and index not in process.begun
         process.begun.add(index)
@@ -314,9 +307,9 @@ class Visit:
         if excused:
             session.know_threads()
         if self._bench.answer_is_final:
-            return WindowTimes(window.cpu_ns + outside, 0, collected)
+            return WindowTimes(window.cpu_ns + outside, 0)
         # Whoever sleeps waits for somebody, who may be doing the work.
-        return WindowTimes(window.cpu_ns + max(0, window.asleep_ns or 0), outside, collected)
+        return WindowTimes(window.cpu_ns + max(0, window.asleep_ns or 0), outside)
 
     def _empty(self, index: int) -> int:
         session = self._started[0].session
@@ -346,15 +339,11 @@ class _Blame:
             raise EntrantFailure(self._place, error) from error
 
 
-def charged(windows: Sequence[WindowTimes], after: int, handed: float) -> list[float]:
-    """Return what each window took with all that belongs to it. `after`: used since the last one.
-
-    `handed`: what handing over the results of a window takes the baseline.
-    """
+def charged(windows: Sequence[WindowTimes], after: int) -> list[float]:
+    """Return what each window took with all that belongs to it. `after`: used since the last one."""
     idle = [window.idle for window in windows] + [after]
     return [
-        window.called + before + behind + max(0.0, window.handed - handed)
-        for window, before, behind in zip(windows, idle, idle[1:], strict=False)
+        float(window.called + before + behind) for window, before, behind in zip(windows, idle, idle[1:], strict=False)
     ]
 
 

@@ -19,7 +19,7 @@ NONCE_BYTES = 8
 LOAD, SETUP, PREPARE, CALL, COLLECT, INSPECT, START = range(1, 8)
 TOLD, COPIED = "told", "copied"
 """How a program's returned values come into their slots: it tells with its answer where they are, so that the
-supervisor reads them there; or it copies them."""
+supervisor reads them there; or it copies them after each call."""
 FAILED, _ADDRESSES = b"!", b"@"
 """What the data of an answer begins with, when it is no JSON that was asked for."""
 _HEADER = struct.Struct("<B8s")

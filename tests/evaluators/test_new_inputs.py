@@ -49,6 +49,7 @@ class Bench(CpuBench):
     """The processor, timed as a GPU is: estimates share processes, and the baseline's process stays."""
 
     def __init__(self, rounds: int, limits: Limits = CpuBench.limits, *, pinned: bool = False) -> None:
+        super().__init__()
         self.efforts: Mapping[str, Effort] = {"search": Effort(5, 5, 1e-6, 1.0, windows=10, rounds=rounds)}
         self.pinned, self.limits = pinned, limits
 
