@@ -53,6 +53,9 @@ class Environment(Record):
     driver: str = ""
     triton: str = ""
     threads: int = 1
+    results: str = ""
+    """How returned values reach the supervisor on a CPU: `read` from the program's memory, or `copied` by the program
+    (not part of the fingerprint)."""
     sandbox: tuple[str, ...] = ()
     """Sandbox layers that were active (not part of the fingerprint)."""
 

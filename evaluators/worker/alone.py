@@ -47,7 +47,7 @@ def shortest_ns(checks: Checks, built: Built, cases: Sequence[Case], calls: int,
                 session.prepare(index)
                 empty = session.empty_ns(index, 1) if checks.bench.answer_is_final else 0
                 took.append(max(1, session.call(index, [0]).cpu_ns - empty))
-                session.collect()
+                session.collect(check=True)
                 outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
                 judge(checks.task, arena, outputs, example)
             shortest.append(min(took))

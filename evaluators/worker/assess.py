@@ -168,7 +168,17 @@ class _Run:
             made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0
         with self._bench.timing():
             try:
-                run = Run(self._shop, self._bench, self._task, self._cases, entrants, effort, self._off, supply)
+                run = Run(
+                    self._shop,
+                    self._bench,
+                    self._task,
+                    self._cases,
+                    entrants,
+                    effort,
+                    self._off,
+                    supply,
+                    self._oracle.plans,
+                )
                 times = measure(run)
             finally:
                 if self._bench.crowded():

@@ -157,7 +157,7 @@ def _call_twice(session: Session, checks: Checks, index: int, case: Case, arena:
         window = session.call(index, [0])
         checks.bench.rest()
         answer = _take(case, arena, example)
-        session.collect()
+        session.collect(check=True)
         taken.append(answer)
         took = max(1, window.cpu_ns - empty)
         if fastest == 0:

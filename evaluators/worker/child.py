@@ -11,12 +11,15 @@ from typing import Any, NoReturn, Protocol
 
 from evaluators.worker import descendants, wire
 from evaluators.worker.failure import CandidateFailure, HarnessFault
-from evaluators.worker.rules import CHANNEL
+from evaluators.worker.rules import CHANNEL, OUTPUT_TYPE
 from evaluators.worker.status import Status
 
 _END_S = 10.0
 _SLEEP_NS, _NAP_S = 20_000_000, 20e-6
 _EXIT_REPORT_S = 2.0
+_NOT_GIVEN = "an answer came that the runner cannot have given"
+_TOLD = frozenset(Status) - {Status.PASSED, Status.NOT_TIMED, Status.INFRASTRUCTURE, Status.TIMEOUT, Status.CRASHED}
+"""What a program's own process may say that became of it."""
 _POLL_S = 3600.0
 """A poll's limit is a number of 32 bits, of milliseconds: of 24 days."""
 
@@ -81,10 +84,7 @@ class Child:
         """Make a request and return the data of its answer. Raises CandidateFailure."""
         nonce = secrets.token_bytes(wire.NONCE_BYTES)
         data = self._exchange(wire.pack_json(op, nonce, body), nonce, deadline, fds or [])
-        try:
-            return dict(json.loads(data or b"{}"))
-        except (ValueError, TypeError):
-            self._forged("an answer came that the runner cannot have given")
+        return self._decoded(data or b"{}")
 
     def call(
         self, case: int, slots: list[int], deadline: float, op: int = wire.CALL, *, awake_s: float = 0.0
@@ -102,7 +102,7 @@ class Child:
         try:
             return wire.unpack_addresses(body)
         except ValueError:
-            self._forged("an answer came that the runner cannot have given")
+            self._forged(_NOT_GIVEN)
 
     def cpu_ns(self) -> int:
         """Return the processor time that all threads of the process have used, nanoseconds.
@@ -121,7 +121,11 @@ class Child:
 
     def cpu_ns_now(self) -> int:
         """Return the same without waiting: exact when the process does not run, as when both share a processor."""
-        return time.clock_gettime_ns((~self.pid << 3) | 2)
+        try:
+            return time.clock_gettime_ns((~self.pid << 3) | 2)
+        except OSError:
+            # It ended after its answer.
+            self._gone()
 
     def _voluntary_switches(self) -> int:
         """Return the count, negative unless the process sleeps."""
@@ -234,16 +238,21 @@ class Child:
             self._forged("an answer came that the runner did not give")
         if not body.startswith(wire.FAILED):
             return body
+        told = self._decoded(body.removeprefix(wire.FAILED))
+        status, rule = told.get("status"), told.get("rule")
+        if status not in _TOLD or (rule is not None) != (status == Status.INTEGRITY) or rule not in (None, OUTPUT_TYPE):
+            self._forged(_NOT_GIVEN)
+        message, log = _plain(told.get("message"), 1000), _plain(told.get("log"), 4000)
+        raise CandidateFailure(Status(status), message, rule=rule, log=log)
+
+    def _decoded(self, body: bytes) -> dict[str, Any]:
         try:
-            reply = json.loads(body.removeprefix(wire.FAILED))
-            failure = CandidateFailure(
-                Status(reply["status"]), str(reply["message"])[:1000], rule=reply["rule"], log=str(reply["log"])[:4000]
-            )
-        except (ValueError, KeyError, TypeError):
-            self._forged("an answer came that the runner cannot have given")
-        if (failure.status is Status.INTEGRITY) != (failure.rule is not None):
-            self._forged("an answer came that the runner cannot have given")
-        raise failure
+            data = json.loads(body)
+        except (ValueError, RecursionError):
+            self._forged(_NOT_GIVEN)
+        if not isinstance(data, dict):
+            self._forged(_NOT_GIVEN)
+        return data
 
     def _forged(self, message: str) -> NoReturn:
         raise CandidateFailure(Status.INTEGRITY, message, rule=CHANNEL, log=self.output())
@@ -304,3 +313,8 @@ def crash(code: int, output: str) -> CandidateFailure:
         hint = " (out of processor time or memory)" if -code == signal.SIGKILL else ""
         return CandidateFailure(Status.CRASHED, f"ended by {name}{hint}", log=output)
     return CandidateFailure(Status.CRASHED, f"exited with code {code} before it answered", log=output)
+
+
+def _plain(text: object, most: int) -> str:
+    """Return what a program's process said as text that can be written everywhere, cut."""
+    return str(text)[:most].encode("utf-8", "replace").decode()

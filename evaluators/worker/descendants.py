@@ -53,7 +53,7 @@ def thread_names(pid: int) -> dict[int, str]:
     names = {}
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{tid}/comm") as file:
+            with open(f"/proc/{pid}/task/{tid}/comm", errors="replace") as file:
                 names[int(tid)] = file.read().strip()
     except (FileNotFoundError, ProcessLookupError):
         return names

@@ -68,6 +68,11 @@ class Oracle:
             torch.cuda.synchronize()
         return Example(inputs, expected)
 
+    @property
+    def plans(self) -> bool:
+        """Whether the baseline is planned outside of its timed calls."""
+        return "planned_baseline" in self._names
+
     def floor(self, case: Case) -> tuple[int, int] | None:
         """Return the least bytes moved and operations done for `case`, None when the task does not say."""
         if "floor" not in self._names:

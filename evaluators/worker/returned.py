@@ -16,11 +16,13 @@ _HIGHEST = (1 << 63) - 1
 
 def readable(pid: int) -> bool:
     """Return whether this process may read the memory of process `pid`."""
+    place = ctypes.c_char()
     try:
-        syscalls.read_memory(pid, 0, ctypes.addressof(ctypes.c_char()), 1)
+        syscalls.read_memory(pid, 0, ctypes.addressof(place), 1)
     except OSError as error:
-        # Nothing lies at address 0: whoever is told so was allowed to look.
-        return error.errno == errno.EFAULT
+        if error.errno != errno.EFAULT:
+            return False
+    # Nothing lies at address 0: whoever is told so was allowed to look.
     return True
 
 

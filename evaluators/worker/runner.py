@@ -104,7 +104,7 @@ class _Runner:
             elif op == wire.PREPARE:
                 self._prepare(wire.unpack_call(body)[0])
             elif op == wire.COLLECT:
-                self._collect()
+                self._collect(json.loads(body)["check"])
             else:
                 data = json.dumps({"patched": loading.changed(self._snapshot)}).encode()
         self._reply(nonce, guard.failure, data)
@@ -148,14 +148,13 @@ class _Runner:
         if self._plan is not None:
             case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
 
-    def _collect(self) -> None:
-        """Let go of returned values, after a check of those that are wanted."""
+    def _collect(self, check: bool) -> None:
+        """Let go of returned values, with `check` after seeing that they are what the task declares."""
         earlier: list[Any] = []
         results, self._results = self._results, []
-        for memory, slot, result in results:
-            if self._results_wanted:
-                inputs = calls.tensors(memory, slot, outputs=False)
-                earlier += calls.check_result(result, memory, inputs, earlier).values()
+        for memory, slot, result in results if check else ():
+            inputs = calls.tensors(memory, slot, outputs=False)
+            earlier += calls.check_result(result, memory, inputs, earlier).values()
 
 
 def serve(sock: socket.socket) -> None:

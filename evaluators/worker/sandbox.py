@@ -37,8 +37,6 @@ LAYERS = {
     "no_capabilities": "no capabilities, no new privileges",
     "landlock": "reads only system and Python folders, writes only its private folder",
     "seccomp": "no sockets, no tracing, no mounts",
-    "results_read": "what a program returns on a CPU is read from its memory (else it copies it, and may take "
-    "as long as the baseline)",
 }
 
 

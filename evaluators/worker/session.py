@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from evaluators.worker import descendants, returned, wire
+from evaluators.worker import descendants, returned, rules, wire
 from evaluators.worker.build import Built, give_away
 from evaluators.worker.caches import restore
 from evaluators.worker.child import Child
-from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.failure import CandidateFailure, HarnessFault, integrity
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
@@ -67,6 +67,8 @@ class Window:
     """Processor time of other threads than the main one, those that have ended included; None: not known."""
     asleep_ns: int | None
     """Wall time in which the program neither ran nor waited for a processor, nor did the supervisor."""
+    read_ns: int = 0
+    """Wall time of reading what it returned."""
 
 
 class _Clocks(NamedTuple):
@@ -121,6 +123,8 @@ class Session:
         missing = set(shop.layers) - set(self.child.layers)
         if missing:
             raise HarnessFault(f"sandbox layers went missing: {', '.join(sorted(missing))}")
+        if told and not returned.readable(self.child.pid):
+            raise HarnessFault("the memory of a new process cannot be read")
 
     def load(self) -> None:
         """Start the device's context (`started_s` tells how long it took), then load the program."""
@@ -166,12 +170,16 @@ class Session:
         """Whether `prepare` has something to do."""
         return any(argument.shape is None for argument in self._task.inputs)
 
-    def prepare(self, index: int) -> None:
-        """Have scalars read again, after slots were filled. Does nothing for tasks without scalars."""
-        if self.has_scalars:
-            self._note_idle()
-            self._timed(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE))
-            self._note_work()
+    def prepare(self, index: int) -> int:
+        """Have scalars read again, after slots were filled; return the processor nanoseconds it took.
+
+        Does nothing for tasks without scalars.
+        """
+        if not self.has_scalars:
+            return 0
+        self._note_idle()
+        self._timed(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE))
+        return self._note_work()
 
     def call(self, index: int, slots: list[int], answered: Callable[[], None] | None = None) -> Window:
         """Call the program on `slots`, in this order; return what the calls took.
@@ -186,18 +194,24 @@ class Session:
         told = self._timed(lambda deadline: self.child.call(index, slots, deadline))
         wall = time.perf_counter_ns() - wall
         late_from = self.child.cpu_ns_now()
+        main, own = descendants.schedule(self.child.pid), descendants.schedule("self")
+        reading = time.perf_counter_ns()
         if slots and self._results == wire.TOLD:
             returned.fetch(self.child.pid, self._arenas[index], slots, told)
+        reading = time.perf_counter_ns() - reading
         if answered is not None:
             answered()
-        after, own_after = self._clocks(), descendants.schedule("self")
+        after = self._clocks()
         idle, self._idle_ns = self._idle_ns + before.cpu_ns - self._idle_from, 0
         self._idle_from = after.cpu_ns
         cpu, late = after.cpu_ns - before.cpu_ns, after.cpu_ns - late_from
-        if before.main is None or after.main is None or own_before is None or own_after is None:
-            return Window(cpu, wall, idle, late, None, None)
-        waited = after.main.waited_ns - before.main.waited_ns + own_after.waited_ns - own_before.waited_ns
-        return Window(cpu, wall, idle, late, cpu - (after.main.ran_ns - before.main.ran_ns), wall - cpu - waited)
+        if before.main is None or main is None or after.main is None or own_before is None or own is None:
+            return Window(cpu, wall, idle, late, None, None, reading)
+        ran = late_from - before.cpu_ns
+        # While the program ran, we may have waited for the processor that we share with it.
+        waited = main.waited_ns - before.main.waited_ns + max(0, own.waited_ns - own_before.waited_ns - ran)
+        others = cpu - (after.main.ran_ns - before.main.ran_ns)
+        return Window(cpu, wall, idle, late, others, wall - ran - waited, reading)
 
     def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
         """Call the program; its answer comes when the device has nothing more to do for it."""
@@ -226,11 +240,14 @@ class Session:
         self.call(index, [])
         return min(self.call(index, []).cpu_ns for _ in range(tries))
 
-    def collect(self) -> None:
-        """Have the program check what it returned, and let go of it. Nothing that it does meanwhile is of use to it."""
+    def collect(self, *, check: bool) -> int:
+        """Have the program let go of what it returned, with `check` after seeing that it is what the task declares.
+
+        Return the processor nanoseconds it took.
+        """
         self._note_idle()
-        self._timed(lambda deadline: self.child.request(wire.COLLECT, {}, deadline))
-        self._note_work()
+        self._timed(lambda deadline: self.child.request(wire.COLLECT, {"check": check}, deadline))
+        return self._note_work()
 
     @property
     def copies(self) -> bool:
@@ -239,8 +256,10 @@ class Session:
 
     def patched(self) -> list[str]:
         """Return the names of clocks and torch functions that the program has replaced, as its process says."""
-        reply = self._timed(lambda deadline: self.child.request(wire.INSPECT, {}, deadline))
-        return [str(name) for name in reply.get("patched", [])]
+        told = self._timed(lambda deadline: self.child.request(wire.INSPECT, {}, deadline)).get("patched")
+        if not isinstance(told, list):
+            raise integrity(rules.CHANNEL, "an answer came that the runner cannot have given")
+        return [str(name)[:100].encode("utf-8", "replace").decode() for name in told[:20]]
 
     def idle_ns(self) -> int:
         """Return the processor time used since the last window that nobody asked for."""
@@ -257,10 +276,13 @@ class Session:
             now = self.child.cpu_ns()
             self._idle_ns, self._idle_from = self._idle_ns + now - self._idle_from, now
 
-    def _note_work(self) -> None:
-        """After a request between windows: the processor time it took is no idle time."""
-        if not self._on_gpu:
-            self._idle_from = self.child.cpu_ns()
+    def _note_work(self) -> int:
+        """After a request between windows: return the processor time it took, which is no idle time."""
+        if self._on_gpu:
+            return 0
+        now = self.child.cpu_ns()
+        taken, self._idle_from = now - self._idle_from, now
+        return taken
 
     def renew(self) -> None:
         """Give the requests to come the task's whole time limit again."""

@@ -45,13 +45,13 @@ class Supervisor:
             bench, capability, self._facts = supervisor_cuda.start()
             memory_bytes = bench.limits.program_bytes
         self._forge.wait_ready()
-        layers, reads_results = probe(self._forge, folder)
+        layers, reads_results = confined(self._forge, folder)
         self.layers = (
             *(("user_namespace",) if self._forge.user_namespace else ()),
             *(("pid_namespace",) if self._forge.namespaces else ()),
             *layers,
-            *(("results_read",) if reads_results else ()),
         )
+        self._results = "" if device else "read" if reads_results else "copied"
         self._assessor = Assessor(Workshop(self._forge, folder, memory_bytes, layers, reads_results), bench, capability)
 
     def environment(self) -> dict[str, Any]:
@@ -60,6 +60,7 @@ class Supervisor:
             **self._facts,
             "torch": torch.__version__,
             "threads": 1,
+            "results": self._results,
             "sandbox": [name for name in LAYERS if name in self.layers],
         }
 
@@ -76,15 +77,16 @@ class Supervisor:
         self._forge.close()
 
 
-def probe(forge: Forge, folder: Path) -> tuple[tuple[str, ...], bool]:
-    """Return the sandbox layers of a process, and whether its memory may be read."""
+def confined(forge: Forge, folder: Path) -> tuple[tuple[str, ...], bool]:
+    """Start a process to see what this host allows: the sandbox layers it has, and whether its memory may be read."""
     work = folder / "probe"
     work.mkdir()
     give_away(work)
     child = forge.start(Plan(str(work), tuple(sys.path), False, 1 << 30, 60, 1 << 20, 16), 1 << 16)
-    reads_results = readable(child.pid)
-    child.end()
-    return child.layers, reads_results
+    try:
+        return child.layers, readable(child.pid)
+    finally:
+        child.end()
 
 
 def _answer(supervisor: Supervisor, request: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import median
 
 from evaluators.worker import descendants, rules
 from evaluators.worker.bench import Bench, Effort
@@ -51,6 +52,8 @@ class Run:
     effort: Effort
     off: set[str]
     supply: Supply
+    planned: bool
+    """Whether the baseline is planned outside of its timed calls."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,11 @@ class WindowTimes:
     """What one window took, nanoseconds."""
 
     called: int
+    """Making the calls, and having the scalars read for them."""
     idle: int
     """Used since the window before."""
+    beside: tuple[int, ...] = ()
+    """Collecting what it returned, reading that, time asleep: as much of each as the baseline's is excused."""
 
 
 class EntrantFailure(Exception):
@@ -87,6 +93,8 @@ class Started:
     """How many more files were open at the end of a visit."""
     woken: int | None = None
     """The longest time in which it was woken, nanoseconds; None: never yet."""
+    prepared_ns: int = 0
+    """For how long it read the scalars of its slots since the last window."""
 
     def go_on_with(self, examples: Sequence[list[Example]]) -> None:
         """Fill the slots from these examples, per case, from now on."""
@@ -230,12 +238,12 @@ class Visit:
             for place in order if turn % 2 == 0 else reversed(order):
                 with _Blame(place):
                     windows[place].append(self._window(place, index, plan))
-        best = {}
+        best, excused = {}, [median(times) for times in zip(*(window.beside for window in windows[0]), strict=True)]
         for place in order:
             with _Blame(place):
                 self._started[place].proofs[index].check_clocks()
                 self._check_newest(place, newest[place])
-                paid = charged(windows[place], self._started[place].session.idle_ns())
+                paid = charged(windows[place], self._started[place].session.idle_ns(), excused)
             fixed, calls = self._hand_over_ns(place, index), plan.calls_of(place)
             best[place] = self._bench.best([max(1.0, (took - empty) / calls - fixed) for took in paid])
         return best
@@ -279,7 +287,8 @@ class Visit:
                 proof.fill()
             # A GPU writes the slots later than it was asked to.
             self._bench.rest()
-            session.prepare(index)
+            took = session.prepare(index)
+            self._started[place].prepared_ns = 0 if trusted and self._run.planned else took
         if not (trusted and session.has_scalars):
             proof.fill()
         return self._bench.rest()
@@ -299,7 +308,7 @@ class Visit:
         usual = woken if baseline.woken is None else baseline.woken
         busy_ns += max(0, woken - 2 * usual)
         outside = proof.answered(window, self._bench, busy_ns, warm=warm)
-        session.collect()
+        collected = session.collect(check=self._bench.answer_is_final and not self._entrants[place].trusted)
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
         excused = self._bench.answer_is_final and index not in process.begun
         process.begun.add(index)
@@ -308,8 +317,10 @@ class Visit:
             session.know_threads()
         if self._bench.answer_is_final:
             return WindowTimes(window.cpu_ns + outside, 0)
-        # Whoever sleeps waits for somebody, who may be doing the work.
-        return WindowTimes(window.cpu_ns + max(0, window.asleep_ns or 0), outside)
+        # Whoever sleeps waits for somebody, who may be doing the work; what is not there yet may come when it is read.
+        beside = collected, window.read_ns, max(0, window.asleep_ns or 0)
+        prepared, process.prepared_ns = process.prepared_ns, 0
+        return WindowTimes(window.cpu_ns + prepared, outside, beside)
 
     def _empty(self, index: int) -> int:
         session = self._started[0].session
@@ -339,11 +350,21 @@ class _Blame:
             raise EntrantFailure(self._place, error) from error
 
 
-def charged(windows: Sequence[WindowTimes], after: int) -> list[float]:
-    """Return what each window took with all that belongs to it. `after`: used since the last one."""
+def charged(windows: Sequence[WindowTimes], after: int, excused: Sequence[float]) -> list[float]:
+    """Return what each window took with all that belongs to it.
+
+    Args:
+        windows: In order.
+        after: Used since the last one.
+        excused: What the baseline's windows take beside their calls.
+    """
     idle = [window.idle for window in windows] + [after]
     return [
-        float(window.called + before + behind) for window, before, behind in zip(windows, idle, idle[1:], strict=False)
+        window.called
+        + before
+        + behind
+        + sum(max(0.0, took - free) for took, free in zip(window.beside, excused, strict=True))
+        for window, before, behind in zip(windows, idle, idle[1:], strict=False)
     ]
 
 
