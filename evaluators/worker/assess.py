@@ -36,7 +36,7 @@ class Assessor:
 
     def __init__(self, shop: Workshop, bench: Bench, capability: tuple[int, int] = (0, 0)) -> None:
         """Use the supervisor's workshop and its device; `capability` is a GPU's."""
-        self.shop, self.bench, self.pool = shop, bench, Pool(bench.limits.pool_bytes)
+        self.shop, self.bench, self.pool = shop, bench, Pool(bench.limits.pool_bytes, bench.limits.examples_s)
         self.capability, self.arch = capability, architecture(capability)
         self.baseline = _BASELINE
         if bench.device == "cuda":
@@ -164,7 +164,8 @@ class _Run:
             started = time.monotonic()
             supply = Supply(self._assessor.pool, self._oracle, self._task, self._cases, self._bench.limits)
             plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
-            hand(entrants, supply.first(plans, fresh=self._job.effort == "certify"))
+            fresh = self._job.effort == "certify" or self._bench.limits.anew
+            hand(entrants, supply.first(plans, fresh=fresh))
             made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0
         with self._bench.timing():
             try:
@@ -194,7 +195,7 @@ class _Run:
         """Give up all examples, and what programs answered to them."""
         self._assessor.pool.clear()
         for entrant in entrants:
-            entrant.examples, entrant.proven = [], []
+            entrant.examples = []
 
     def _baseline_ns(self) -> list[int]:
         """Return about what the baseline takes per call and case; used to size windows, never as a figure.

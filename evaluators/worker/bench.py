@@ -49,6 +49,10 @@ class Limits:
     """Memory for the slots of all programs and cases that are timed together."""
     program_bytes: int = 0
     """Memory of a GPU that a program may take."""
+    examples_s: float = 0.2
+    """For how long examples of a case are made before fewer are taken than were wanted."""
+    anew: bool = True
+    """Whether no two visits are given the same examples: what one process has been given, the next may know."""
     least_windows: int = 2
     """Per program, case and estimate, unless a call is very long."""
     ready_s: float = 0.5

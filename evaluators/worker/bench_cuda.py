@@ -62,6 +62,8 @@ class CudaBench:
             pool_bytes=int(spare * _POOL),
             arena_bytes=int(spare * _ARENAS),
             program_bytes=int(total * _PROGRAM),
+            examples_s=0.6,
+            anew=False,
             least_windows=1,
             alone_ns=150_000,
             alike=False,

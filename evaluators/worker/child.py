@@ -142,7 +142,7 @@ class Child:
 
         Without a PID namespace, orphans can be told apart from another program's only when this one runs `alone`.
         """
-        inside = descendants.below(self.pid)
+        inside = descendants.below(self.pid) | (descendants.below(self.holder) - {self.pid} if self.holder else set())
         if not self.holder and alone:
             inside |= self._reaper.strays()
         if self.holder:

@@ -8,15 +8,16 @@ from collections import OrderedDict
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example, Oracle
 
-_SECONDS = 0.6
-
 
 class Pool:
     """Examples by task and case; the oldest cases are dropped when they take too much memory."""
 
-    def __init__(self, nbytes: int) -> None:
-        """Keep about `nbytes` of the device's memory, a quarter more while new ones are made."""
-        self._most = nbytes * 5 // 4
+    def __init__(self, nbytes: int, seconds: float) -> None:
+        """Keep about `nbytes` of the device's memory, a quarter more while new ones are made.
+
+        `seconds`: how long making those of a case at once may take before fewer are made than were wanted.
+        """
+        self._most, self._seconds = nbytes * 5 // 4, seconds
         self._kept: OrderedDict[tuple[str, str], list[Example]] = OrderedDict()
         self._each_s: dict[tuple[str, str], float] = {}
 
@@ -31,7 +32,7 @@ class Pool:
         kept = self._kept.pop(key, [])[1:]
         if fresh:
             kept = []
-        until, each = time.monotonic() + _SECONDS, list[float]()
+        until, each = time.monotonic() + self._seconds, list[float]()
         while len(kept) < count and (len(kept) < least or time.monotonic() < until):
             started = time.monotonic()
             kept.append(oracle.example(case))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from evaluators.worker import rules
-from evaluators.worker.arena import random_output_offsets, same_bytes
+from evaluators.worker.arena import random_output_offsets
 from evaluators.worker.bench import Bench
 from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.job import TaskSpec
@@ -25,9 +25,7 @@ _ASLEEP_NS = 500_000
 _CLOCK_NS = 200_000
 _OTHERS_SHARE = 0.02
 _LATE_S = 0.1
-
-Proven = dict[int, dict[str, Bytes]]
-"""Identity of an example -> the bytes of outputs that one program gave for it and that were found right."""
+_MOST_KEPT = 256 << 20
 
 
 def outside_ns(windows: Sequence[Window], *, on_gpu: bool) -> int:
@@ -44,14 +42,9 @@ def outside_ns(windows: Sequence[Window], *, on_gpu: bool) -> int:
 class Proof:
     """Deals slots in secret order, each once before any is dealt again; verifies what was written into them."""
 
-    def __init__(
-        self, task: TaskSpec, arena: Slots, examples: list[Example], proven: Proven, trusted: bool, off: set[str]
-    ) -> None:
-        """Watch `arena`, whose slots are filled from `examples`; `trusted`: nothing is judged.
-
-        `proven` is kept by the caller from one estimate to the next, for one program and case.
-        """
-        self._task, self._arena, self._examples, self._proven = task, arena, examples, proven
+    def __init__(self, task: TaskSpec, arena: Slots, examples: list[Example], trusted: bool, off: set[str]) -> None:
+        """Watch `arena`, whose slots are filled from `examples`; `trusted`: nothing is judged."""
+        self._task, self._arena, self._examples = task, arena, examples
         self._trusted, self._off = trusted, off
         self._holds: dict[int, Example] = {}
         self._unseen: list[Example] = []
@@ -61,11 +54,13 @@ class Proof:
         self._used: list[int] = []
         self._windows: list[Window] = []
         self._final = False
+        self._kept: list[tuple[Example, dict[str, Bytes]]] = []
+        self._kept_bytes = 0
         self.refilled = False
 
     def forget(self) -> None:
         """Verify what has not been yet, then let go of the examples. Raises CandidateFailure."""
-        self.settle()
+        self.finish()
         self._examples, self._unseen, self._holds = [], [], {}
 
     def go_on_with(self, examples: list[Example]) -> None:
@@ -117,7 +112,8 @@ class Proof:
         """Note that a window's results have been collected. Raises CandidateFailure for what can be seen at once."""
         if self._trusted:
             if not self._final:
-                self._read(slots)
+                for slot in slots:
+                    self._keep(slot)
             return
         self._used += slots
         if threads:
@@ -126,13 +122,6 @@ class Proof:
         if not self._free:
             # Now, not before the next window: all programs' windows then follow right upon the writing of their slots.
             self.settle()
-
-    def _read(self, slots: list[int]) -> None:
-        """Read what verifying would read: the supervisor leaves the caches alike after every program's window."""
-        for slot in slots:
-            self._arena.changed_input(slot, self._holds[slot])
-            for field in self._arena.layout.outputs:
-                self._arena.unwritten(self._arena.output_bytes(slot, field), field)
 
     def witness(self) -> None:
         """Take the secret sample of the slots dealt last, once: what it shows must not change any more."""
@@ -160,15 +149,21 @@ class Proof:
         if asleep > _ASLEEP_NS and asleep > min(window.cpu_ns for window in self._windows):
             self._break(rules.THREADS, f"slept {asleep / 1e6:.1f} ms in every timed call: the work is done elsewhere")
 
+    def finish(self) -> None:
+        """Verify every output that has not been yet. Raises CandidateFailure."""
+        self.settle()
+        self.judge_kept()
+
     def settle(self) -> None:
-        """Verify every output written since the last time. Raises CandidateFailure."""
+        """Look at every slot written since the last time, before it is filled again. Raises CandidateFailure."""
         if self._trusted:
             return
         self._check_samples()
         used, self._used = self._used, []
         try:
             for slot in used:
-                self._verify(slot)
+                if self._final or not self._keep(slot):
+                    self._verify(slot)
         except CandidateFailure:
             # Wrong because it is not finished yet? That is a rule of its own.
             time.sleep(_LATE_S)
@@ -186,19 +181,41 @@ class Proof:
             if (self._arena.sample(place) != sample).any():
                 self._break(rules.DEFERRED, "an output changed after its call had been answered")
 
+    def _keep(self, slot: int) -> bool:
+        """Keep a copy of a slot's outputs until they are judged; return False, and keep none, if something is amiss.
+
+        On a processor judging between windows would leave the caches colder than the baseline's, whose outputs nobody
+        judges: what is done after its windows is this, too.
+        """
+        example, layout = self._holds[slot], self._arena.layout
+        amiss = self._arena.changed_input(slot, example) is not None
+        for field in layout.outputs:
+            amiss |= self._arena.unwritten(self._arena.output_bytes(slot, field), field) > 0
+        if amiss and not self._trusted:
+            return False
+        self._kept.append((example, self._arena.snapshot(slot)))
+        self._kept_bytes += sum(field.nbytes for field in layout.outputs)
+        if self._kept_bytes > _MOST_KEPT:
+            self.judge_kept()
+        return True
+
+    def judge_kept(self) -> None:
+        """Judge all outputs that were kept. Raises CandidateFailure."""
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        for example, outputs in () if self._trusted else kept:
+            self._judge(outputs, example)
+
+    def _judge(self, outputs: dict[str, Bytes], example: Example) -> None:
+        try:
+            judge(self._task, self._arena, outputs, example)
+        except CandidateFailure as failure:
+            failure.message = f"in a timed call: {failure.message}"
+            raise
+
     def _verify(self, slot: int) -> None:
         example = self._holds[slot]
         outputs = {field.name: self._arena.output_bytes(slot, field) for field in self._arena.layout.outputs}
-        proven = self._proven.get(id(example))
-        if proven is None or not all(same_bytes(outputs[name], proven[name]) for name in outputs):
-            try:
-                judge(self._task, self._arena, outputs, example)
-            except CandidateFailure as failure:
-                failure.message = f"in a timed call: {failure.message}"
-                raise
-            if not self._final:
-                # On a GPU memory is short and judging is quick.
-                self._proven[id(example)] = self._arena.snapshot(slot)
+        self._judge(outputs, example)
         changed = self._arena.changed_input(slot, example)
         if changed is not None:
             raise CandidateFailure(Status.MUTATED_INPUT, f"the program wrote to its input {changed} in a timed call")

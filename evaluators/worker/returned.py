@@ -2,14 +2,17 @@
 
 import ctypes
 import errno
+from bisect import bisect_right
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluators.worker import rules, syscalls
-from evaluators.worker.failure import integrity
+from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.slots import Slots
+from evaluators.worker.status import Status
 
 _HIGHEST = (1 << 63) - 1
 
@@ -30,16 +33,49 @@ def fetch(pid: int, arena: Slots, slots: list[int], addresses: list[int]) -> Non
     """Copy what lies at `addresses` (one per slot and output, 0: nothing fit to be read) into the slots' outputs.
 
     What cannot be read is left as it was, so that it is found unwritten. Raises CandidateFailure for addresses that
-    the runner cannot have told.
+    the runner cannot have told, and for results that are not in memory of their own.
     """
     outputs = arena.layout.outputs
     if len(addresses) != len(slots) * len(outputs) or max(addresses) > _HIGHEST:
         raise integrity(rules.CHANNEL, "an answer came that the runner cannot have given")
+    sizes = [field.nbytes for field in outputs] * len(slots)
+    _must_be_its_own(pid, [(at, at + nbytes) for at, nbytes in zip(addresses, sizes, strict=True) if at and nbytes])
     places = iter(addresses)
     for slot in slots:
         for field in outputs:
             target = cast("npt.NDArray[np.uint8]", arena.output_bytes(slot, field))
             _copy(pid, next(places), target.ctypes.data, field.nbytes)
+
+
+def _must_be_its_own(pid: int, results: list[tuple[int, int]]) -> None:
+    """Raise CandidateFailure when two results overlap, or one lies in memory that is shared or has a file behind it.
+
+    An input under another address, or a page that is there several times, took less than to be written.
+    """
+    results.sort()
+    if any(start < end for (_, end), (start, _) in pairwise(results)):
+        raise CandidateFailure(Status.ALIASED_OUTPUT, "a result shares memory with another result")
+    foreign = _foreign(pid)
+    for start, end in results:
+        place = bisect_right(foreign, (start, _HIGHEST))
+        if any(first < end and start < last for first, last in foreign[max(0, place - 1) : place + 1]):
+            raise CandidateFailure(Status.ALIASED_OUTPUT, "a result is not in memory of its own")
+
+
+def _foreign(pid: int) -> list[tuple[int, int]]:
+    """Return where a process' memory is shared or a file's, in order; nothing when it is gone."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            lines = file.read().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    found = []
+    for line in lines:
+        place, kind, _, _, inode = line.split(None, 5)[:5]
+        if inode != b"0" or kind.endswith(b"s"):
+            start, end = place.split(b"-")
+            found.append((int(start, 16), int(end, 16)))
+    return found
 
 
 def _copy(pid: int, source: int, target: int, nbytes: int) -> None:

@@ -1,7 +1,8 @@
 """A seccomp filter that refuses the system calls by which a program could reach beyond its sandbox.
 
 Refused with EPERM: sockets (all but local ones where the GPU's driver needs those), ptrace and other processes' memory,
-mounts, namespaces, keys, BPF, performance counters, io_uring, modules. `clone3`, whose flags cannot be seen, seems not
+mounts, namespaces, keys, BPF, performance counters, io_uring, modules, and huge pages made on demand, which would be
+other memory than a rival's slots are in. `clone3`, whose flags cannot be seen, seems not
 to exist, so that C libraries take `clone`. Files, memory, threads and forks are left to the other layers.
 """
 
@@ -11,15 +12,18 @@ import struct
 from evaluators.worker import syscalls
 
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
-_FIRST_ARGUMENT, _AF_UNIX = 16, 1
+_JUMP_AT_LEAST, _X32 = 0x35, 0x40000000
+_FIRST_ARGUMENT, _THIRD_ARGUMENT, _AF_UNIX = 16, 32, 1
 _ALLOW, _KILL, _REFUSE, _MISSING = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050000 | 38
 _CLONE, _CLONE3, _NEW_NAMESPACES = (56, 220), 435, 0x7E020000
+_MADVISE, _COLLAPSE = (28, 233), 25
 # name: (x86_64, aarch64)
 _REFUSED = {
     "socket": (41, 198),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
     "pidfd_getfd": (438, 438),
     "mount": (165, 40),
     "umount2": (166, 39),
@@ -64,6 +68,7 @@ def restrict(*, local_sockets: bool = False) -> None:
         _instruction(_JUMP_EQUAL, architecture, 1, 0),
         _instruction(_RETURN, _KILL),
         _instruction(_LOAD, 0),
+        *(_instruction(_JUMP_AT_LEAST, _X32, 0, 1), _instruction(_RETURN, _REFUSE)),
     ]
     for name, numbers in _REFUSED.items():
         if name == "socket" and local_sockets:
@@ -78,6 +83,11 @@ def restrict(*, local_sockets: bool = False) -> None:
             code += [_instruction(_JUMP_EQUAL, numbers[column], 0, 1), _instruction(_RETURN, _REFUSE)]
     code += [
         *(_instruction(_JUMP_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _MISSING)),
+        _instruction(_JUMP_EQUAL, _MADVISE[column], 0, 4),
+        _instruction(_LOAD, _THIRD_ARGUMENT),
+        _instruction(_JUMP_EQUAL, _COLLAPSE, 0, 1),
+        _instruction(_RETURN, _REFUSE),
+        _instruction(_RETURN, _ALLOW),
         _instruction(_JUMP_EQUAL, _CLONE[column], 0, 3),
         _instruction(_LOAD, _FIRST_ARGUMENT),
         _instruction(_JUMP_SET, _NEW_NAMESPACES, 0, 1),

@@ -28,9 +28,9 @@ class Supply:
         return self._made(counts, [min(least, count) for count in counts], fresh=fresh)
 
     def again(self, plans: Sequence[CasePlan]) -> list[list[Example]]:
-        """Return examples per case for new processes: those there are, and as many more as an estimate takes."""
+        """Return examples per case for new processes, as many as an estimate takes; new ones where those must be."""
         counts = [examples_wanted(plan) for plan in plans]
-        return self._made(counts, counts, fresh=False)
+        return self._made(counts, counts, fresh=self._limits.anew)
 
     def is_quick(self, plans: Sequence[CasePlan]) -> bool:
         """Return whether new examples for one more estimate are made sooner than new processes are ready."""

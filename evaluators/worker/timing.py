@@ -49,14 +49,14 @@ def measure(run: Run) -> Times:
     kept: dict[int, Started] = {}
     try:
         for place, entrant in enumerate(run.entrants):
-            entrant.proven = [{} for _ in run.cases]
             for case, plan in zip(run.cases, plans, strict=True):
                 entrant.arenas.append(bench.slots(lay_out(run.task, case), plan.calls_of(place)))
         processors = sorted(os.sched_getaffinity(0))
         first = secrets.randbelow(len(processors))
         while not _settled(times, run):
             number = len(times.call_ns)
-            if number and run.effort.rounds > 1:
+            if number:
+                hand(run.entrants, [])
                 hand(run.entrants, run.supply.again(plans))
             processor = processors[(first + number) % len(processors)] if bench.pinned else None
             _take(Visit(run, number, processor, kept), run, times)

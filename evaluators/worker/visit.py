@@ -14,7 +14,7 @@ from evaluators.worker.failure import CandidateFailure, integrity
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example
 from evaluators.worker.plans import CasePlan
-from evaluators.worker.proof import Proof, Proven
+from evaluators.worker.proof import Proof
 from evaluators.worker.session import Session, Workshop
 from evaluators.worker.slots import Slots
 from evaluators.worker.supply import Supply
@@ -32,7 +32,6 @@ class Entrant:
     examples: list[list[Example]]
     """Per case: the secret examples that all entrants are given."""
     arenas: list[Slots] = field(default_factory=list)
-    proven: list[Proven] = field(default_factory=list)
 
     @property
     def trusted(self) -> bool:
@@ -145,7 +144,7 @@ class Visit:
         for place, process in self._started.items():
             with _Blame(place):
                 for proof in process.proofs:
-                    proof.settle()
+                    proof.finish()
 
     @property
     def starting_s(self) -> float:
@@ -219,8 +218,8 @@ class Visit:
             for index, case in enumerate(self._run.cases):
                 session.set_up(index, case, entrant.arenas[index])
         self._started[place].proofs = [
-            Proof(self._run.task, arena, examples, proven, entrant.trusted, self._run.off)
-            for arena, examples, proven in zip(entrant.arenas, entrant.examples, entrant.proven, strict=True)
+            Proof(self._run.task, arena, examples, entrant.trusted, self._run.off)
+            for arena, examples in zip(entrant.arenas, entrant.examples, strict=True)
         ]
         self._started[place].descriptors = descendants.descriptors(session.child.pid)
         if entrant.trusted and not self._bench.pinned:
@@ -242,6 +241,7 @@ class Visit:
         for place in order:
             with _Blame(place):
                 self._started[place].proofs[index].check_clocks()
+                self._started[place].proofs[index].judge_kept()
                 self._check_newest(place, newest[place])
                 paid = charged(windows[place], self._started[place].session.idle_ns(), excused)
             fixed, calls = self._hand_over_ns(place, index), plan.calls_of(place)
