@@ -104,8 +104,9 @@ def _check_tensor(field: Field, value: Any, device: str) -> None:
     if tuple(value.shape) != field.shape:
         expected = list(field.shape or ())
         raise CandidateFailure(Status.WRONG_SHAPE, f"{field.name} has shape {list(value.shape)}, expected {expected}")
-    plain = value.layout is torch.strided and value.device.type == device and not (value.is_neg() or value.is_conj())
-    if not plain or not value.is_contiguous():
+    if value.is_neg() or value.is_conj():
+        raise CandidateFailure(Status.WRONG_LAYOUT, f"{field.name} must be resolved (resolve_neg, resolve_conj)")
+    if value.layout is not torch.strided or value.device.type != device or not value.is_contiguous():
         place = "CPU" if device == "cpu" else "CUDA"
         raise CandidateFailure(Status.WRONG_LAYOUT, f"{field.name} must be a contiguous {place} tensor")
 

@@ -240,10 +240,11 @@ class Child:
             return body
         told = self._decoded(body.removeprefix(wire.FAILED))
         status, rule = told.get("status"), told.get("rule")
-        if status not in _TOLD or (rule is not None) != (status == Status.INTEGRITY) or rule not in (None, OUTPUT_TYPE):
+        known = isinstance(status, str) and status in _TOLD and rule in (None, OUTPUT_TYPE)
+        if not known or (rule is not None) != (status == Status.INTEGRITY):
             self._forged(_NOT_GIVEN)
         message, log = _plain(told.get("message"), 1000), _plain(told.get("log"), 4000)
-        raise CandidateFailure(Status(status), message, rule=rule, log=log)
+        raise CandidateFailure(Status(str(status)), message, rule=rule, log=log)
 
     def _decoded(self, body: bytes) -> dict[str, Any]:
         try:

@@ -97,6 +97,8 @@ class Session:
         told = shop.reads_results and task.device == "cpu"
         self._results = "" if not results else wire.TOLD if told else wire.COPIED
         self._arenas: dict[int, Slots] = {}
+        self._amiss: CandidateFailure | None = None
+        """What reading results has found; what the program says itself when it is asked to check them comes first."""
         self.remaining_s = task.timeout_s
         self._idle_from = self._idle_ns = 0
         restore(built)
@@ -197,7 +199,7 @@ class Session:
         main, own = descendants.schedule(self.child.pid), descendants.schedule("self")
         reading = time.perf_counter_ns()
         if slots and self._results == wire.TOLD:
-            returned.fetch(self.child.pid, self._arenas[index], slots, told)
+            self._read_results(index, slots, told)
         reading = time.perf_counter_ns() - reading
         if answered is not None:
             answered()
@@ -212,6 +214,12 @@ class Session:
         waited = main.waited_ns - before.main.waited_ns + max(0, own.waited_ns - own_before.waited_ns - ran)
         others = cpu - (after.main.ran_ns - before.main.ran_ns)
         return Window(cpu, wall, idle, late, others, wall - ran - waited, reading)
+
+    def _read_results(self, index: int, slots: list[int], addresses: list[int]) -> None:
+        try:
+            returned.fetch(self.child.pid, self._arenas[index], slots, addresses)
+        except CandidateFailure as failure:
+            self._amiss = failure
 
     def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
         """Call the program; its answer comes when the device has nothing more to do for it."""
@@ -247,6 +255,8 @@ class Session:
         """
         self._note_idle()
         self._timed(lambda deadline: self.child.request(wire.COLLECT, {"check": check}, deadline))
+        if self._amiss is not None:
+            raise self._amiss
         return self._note_work()
 
     @property

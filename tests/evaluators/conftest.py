@@ -6,7 +6,7 @@ import pytest
 
 from evaluators.worker.forge import Forge
 from evaluators.worker.session import Workshop
-from evaluators.worker.supervisor import probe
+from evaluators.worker.supervisor import confined
 
 
 @pytest.fixture(scope="module")
@@ -15,5 +15,5 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     folder.chmod(0o711)
     forge = Forge(folder)
     forge.wait_ready()
-    yield Workshop(forge, folder, 1 << 30, *probe(forge, folder))
+    yield Workshop(forge, folder, 1 << 30, *confined(forge, folder))
     forge.close()

@@ -15,8 +15,9 @@ from evaluators.worker.assess import Assessor
 from evaluators.worker.bench import Effort, Limits
 from evaluators.worker.bench_cpu import CpuBench
 from evaluators.worker.job import Job, decode
-from evaluators.worker.layout import lay_out
+from evaluators.worker.layout import Layout, lay_out
 from evaluators.worker.session import Workshop
+from evaluators.worker.slots import Content, Slots
 from evaluators.worker.status import Status
 from tests.evaluators import tiny
 
@@ -45,6 +46,36 @@ def run(x, y):
 """
 
 
+class Recorded(Arena):
+    """Slots that note what is written into them, by the visit for whose processes they were wiped."""
+
+    def __init__(self, layout: Layout, slots: int) -> None:
+        super().__init__(layout, slots)
+        self.visits: list[list[bytes]] = [[]]
+
+    def wipe(self) -> None:
+        super().wipe()
+        self.visits.append([])
+
+    def fill(self, slot: int, example: Content) -> None:
+        super().fill(slot, example)
+        self.visits[-1].append(b"".join(bytes(data) for data in example.inputs.values()))
+
+
+class Recording(CpuBench):
+    """The processor, with slots that note what is written into them."""
+
+    efforts: Mapping[str, Effort] = {"search": Effort(3, 3, 1e-6, 0.3, windows=4)}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arenas: list[Recorded] = []
+
+    def slots(self, layout: Layout, count: int) -> Slots:
+        self.arenas.append(Recorded(layout, count))
+        return self.arenas[-1]
+
+
 class Bench(CpuBench):
     """The processor, timed as a GPU is: estimates share processes, and the baseline's process stays."""
 
@@ -70,7 +101,7 @@ def ends(shop: Workshop, bench: Bench) -> list[tuple[Status, str]]:
     return [(one.status, one.message) for one in Assessor(shop, bench).run(decode(Job, job)).programs]
 
 
-QUICK = replace(CpuBench.limits, ready_s=math.inf)
+QUICK = replace(CpuBench.limits, ready_s=math.inf, anew=False)
 PASSED = [(Status.PASSED, "")] * 2
 
 
@@ -90,6 +121,24 @@ def test_no_input_comes_again_where_they_are_slow_to_make(shop: Workshop, rounds
 def test_no_input_comes_again_where_memory_is_short(shop: Workshop, rounds: int, least_windows: int) -> None:
     limits = replace(QUICK, pool_bytes=1, least_windows=least_windows, alike=least_windows > 1)
     assert ends(shop, Bench(rounds, limits)) == PASSED
+
+
+def test_no_two_visits_and_no_two_jobs_are_given_the_same_inputs(shop: Workshop) -> None:
+    bench = Recording()
+    assessor = Assessor(shop, bench)
+    job = decode(Job, job_data(tiny.softmax(60), [tiny.GOOD_DPS], "search", ()))
+    given = []
+    for _ in range(2):
+        bench.arenas = []
+        assert assessor.run(job).programs[0].status is Status.PASSED
+        timed = [arena for arena in bench.arenas if len(arena.visits) > 1]
+        assert len(timed) == 2 * len(job.task.cases) - 2
+        assert {len(arena.visits) for arena in timed} == {4}
+        # The baseline's slots and the program's hold the same in a visit, and something new in each.
+        visits = [{data for arena in timed for data in arena.visits[number]} for number in range(1, 4)]
+        assert all(visits)
+        given += visits
+    assert len(set().union(*given)) == sum(map(len, given))
 
 
 @pytest.mark.parametrize("rounds", [1, 5])

@@ -159,6 +159,33 @@ async def test_there_is_no_network(evaluator: LocalEvaluator) -> None:
     assert "PermissionError" in result.message
 
 
+async def test_system_calls_that_reach_further_are_refused(evaluator: LocalEvaluator) -> None:
+    text = """
+import ctypes, errno, mmap, os
+
+libc = ctypes.CDLL(None, use_errno=True)
+memory = mmap.mmap(-1, 4 << 20)
+place = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+huge, collapse, pages = ctypes.c_size_t(4 << 20), 25, mmap.MADV_DONTNEED
+
+def refused(call, *arguments):
+    ctypes.set_errno(0)
+    return call(*arguments) == -1 and ctypes.get_errno() == errno.EPERM
+
+def run(x, y):
+    found = {
+        "collapse": refused(libc.madvise, place, huge, collapse),
+        "other advice": refused(libc.madvise, place, huge, pages),
+        "ptrace": refused(libc.ptrace, 0, 0, None, None),
+        "process_vm_readv": refused(libc.process_vm_readv, os.getpid(), None, 0, None, 0, 0),
+        "namespaces": refused(libc.unshare, 0x10000000),
+    }
+    raise ValueError(str([name for name, is_refused in found.items() if not is_refused]))
+"""
+    result = await _result_with_layers(evaluator, tiny.python(text), "seccomp")
+    assert result.message == "ValueError: ['other advice']"
+
+
 async def test_large_files_are_refused(evaluator: LocalEvaluator) -> None:
     text = (
         "def run(x, y):\n    with open('big', 'wb') as file:\n        for _ in range(1000): file.write(bytes(1 << 20))"
