@@ -73,8 +73,8 @@ class Bench(Protocol):
     limits: Limits
     pinned: bool
     """Whether the processes of a visit keep to one processor, another one in each visit."""
-    answer_is_final: bool
-    """Whether a window's outputs are in their slots when it is answered, before anything is collected."""
+    by_wall_clock: bool
+    """Whether a window takes the wall time until its device is done; else, the processor time of its process."""
 
     def slots(self, layout: Layout, count: int) -> Slots:
         """Return new slots in the device's memory. Raises HarnessFault when there is no room."""

@@ -21,7 +21,7 @@ class CpuBench:
 
     device = "cpu"
     protocol = "cpu-abba-1"
-    answer_is_final = False
+    by_wall_clock = False
     pinned = True
     efforts: Mapping[str, Effort] = {
         "search": Effort(estimates=5, most_estimates=8, wanted=0.03, seconds=2.0, windows=40),

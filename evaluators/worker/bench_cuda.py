@@ -41,7 +41,7 @@ class CudaBench:
 
     device = "cuda"
     protocol = "cuda-strict-1"
-    answer_is_final = True
+    by_wall_clock = True
     pinned = False
     efforts: Mapping[str, Effort] = {
         "search": Effort(5, 8, wanted=0.01, seconds=2.5, windows=4, rounds=8, hopeless=1.1),

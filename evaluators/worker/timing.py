@@ -1,16 +1,16 @@
 """Timing: programs in sibling processes, taken in turn, by the supervisor's clock (`cpu-abba-1`, `cuda-strict-1`).
 
 A visit starts a fresh process per program and takes one estimate. On a GPU it takes more, as long as new inputs are
-made sooner than new processes are ready: no process of a program is given the same inputs twice, and what one has
-seen the next cannot know. The baseline, which nobody distrusts, is started once on a GPU; on the processor it is
+made sooner than new processes are ready: no process of a program is given the same inputs twice. On the processor no
+visit's inputs come again at all. The baseline, which nobody distrusts, is started once on a GPU; on the processor it is
 started in each visit, and all processes of a visit share one processor with the supervisor, another one than before.
 An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the
 supervisor writes fresh secret inputs and poison into the window's slots, so all programs find their data equally
 warm. It reads its clock around each window. A program's time on a case is what the device's protocol makes of its
 windows' times per call, less what an empty window costs. On the processor a window is charged with what the program
-used before and after it, too, and with what handing over took longer than the baseline: one window alone decides, so
-every one must pay for all its work. Every output is verified before its slot is used again; a secret sample is taken
-at each answer, so that nothing written later counts.
+used before and after it, too, with reading scalars, and with what it slept and took to let go of its results beyond the
+baseline: one window alone decides, so every one must pay for all its work. Every output is verified, and its slot is
+looked at before it is used again; a secret sample is taken at each answer, so that nothing written later counts.
 """
 
 import os

@@ -250,7 +250,7 @@ class Visit:
 
     def _newest(self, place: int) -> int | None:
         """Return the number of the newest process of a program's sandbox, which must be the only one there."""
-        if self._bench.answer_is_final or self._entrants[place].trusted:
+        if self._bench.by_wall_clock or self._entrants[place].trusted:
             return None
         child = self._started[place].session.child
         self._refuse_others(place, child.others(alone=False), "were running while it was timed")
@@ -302,20 +302,20 @@ class Visit:
         session, proof = process.session, process.proofs[index]
         slots = proof.deal(plan.calls_of(place))
         busy_ns = self._fill(place, index) if proof.refilled else 0
-        woken = session.call(index, []).wall_ns if self._bench.answer_is_final else 0
+        woken = session.call(index, []).wall_ns if self._bench.by_wall_clock else 0
         process.woken = max(woken, process.woken or 0)
         window = session.call(index, slots, None if self._entrants[place].trusted else proof.witness)
         usual = woken if baseline.woken is None else baseline.woken
         busy_ns += max(0, woken - 2 * usual)
         outside = proof.answered(window, self._bench, busy_ns, warm=warm)
-        collected = session.collect(check=self._bench.answer_is_final and not self._entrants[place].trusted)
+        collected = session.collect(check=self._bench.by_wall_clock and not self._entrants[place].trusted)
         # What a first window has started on a GPU may be a compiler's, which then sleeps.
-        excused = self._bench.answer_is_final and index not in process.begun
+        excused = self._bench.by_wall_clock and index not in process.begun
         process.begun.add(index)
         proof.take(slots, [] if excused else self._bench.further_threads(session))
         if excused:
             session.know_threads()
-        if self._bench.answer_is_final:
+        if self._bench.by_wall_clock:
             return WindowTimes(window.cpu_ns + outside, 0)
         # Whoever sleeps waits for somebody, who may be doing the work; what is not there yet may come when it is read.
         beside = collected, window.read_ns, max(0, window.asleep_ns or 0)
