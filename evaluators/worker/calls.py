@@ -60,8 +60,12 @@ def check_result(
 def hand_over(result: Any, targets: list[torch.Tensor], outputs: tuple[Field, ...]) -> None:
     """Copy a returned value into its slot; what does not fit is left out: `check_result` says why."""
     for target, item in zip(targets, result_items(result, outputs), strict=False):
-        if type(item) is torch.Tensor and item.shape == target.shape and item.device == target.device:
+        if type(item) is torch.Tensor and _agree(item, target):
             target.copy_(item)
+
+
+def _agree(item: torch.Tensor, target: torch.Tensor) -> bool:
+    return item.dtype == target.dtype and item.shape == target.shape and item.device == target.device
 
 
 def addresses(results: list[Any], outputs: tuple[Field, ...]) -> list[int]:

@@ -66,6 +66,17 @@ NEGATED_WHEN_READ = """
     def run(x):
         return torch._neg_view(-torch.softmax(x, 1))
 """
+HALF_WHEN_TIMED = """
+    import torch
+
+    called = 0
+
+    def run(x):
+        global called
+        called += 1
+        y = torch.softmax(x, 1)
+        return y.half() if called > 8 else y
+"""
 PASSED_ON = """
     def run(x):
         return x
@@ -122,6 +133,14 @@ def test_returned_values_are_the_same_however_they_are_handed_over(shop: Worksho
     layout = "y must be resolved (resolve_neg, resolve_conj)"
     passed, aliased = (Status.PASSED, ""), (Status.ALIASED_OUTPUT, "y shares memory with input x")
     assert ends == [passed, (Status.WRONG_LAYOUT, layout), aliased, passed]
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_timed_calls_return_what_the_task_declares(shop: Workshop, reads: bool) -> None:
+    handed = replace(shop, reads_results=reads and shop.reads_results)
+    (found,) = verdicts(handed, [value(HALF_WHEN_TIMED)], "search")
+    assert found.status in (Status.WRONG_VALUES, Status.NON_FINITE)
+    assert "in a timed call" in found.message
 
 
 @pytest.mark.parametrize(
