@@ -139,8 +139,9 @@ def test_returned_values_are_the_same_however_they_are_handed_over(shop: Worksho
 def test_timed_calls_return_what_the_task_declares(shop: Workshop, reads: bool) -> None:
     handed = replace(shop, reads_results=reads and shop.reads_results)
     (found,) = verdicts(handed, [value(HALF_WHEN_TIMED)], "search")
-    assert found.status in (Status.WRONG_VALUES, Status.NON_FINITE)
-    assert "in a timed call" in found.message
+    # Read as if they were wide, they overlap, or hold something else.
+    assert found.status in (Status.ALIASED_OUTPUT, Status.WRONG_VALUES, Status.NON_FINITE), found.message
+    assert (found.tier, found.objective) == ("checked", None)
 
 
 @pytest.mark.parametrize(
