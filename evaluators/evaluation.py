@@ -54,8 +54,7 @@ class Environment(Record):
     triton: str = ""
     threads: int = 1
     results: str = ""
-    """How returned values reach the supervisor on a CPU: `read` from the program's memory, or `copied` by the program
-    (not part of the fingerprint)."""
+    """How returned values reach the supervisor on a CPU: `read` from a program's memory, or `copied` by the program."""
     sandbox: tuple[str, ...] = ()
     """Sandbox layers that were active (not part of the fingerprint)."""
 

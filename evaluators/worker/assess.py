@@ -211,7 +211,7 @@ class _Run:
 
     def _probe_baseline(self) -> list[int]:
         try:
-            return shortest_ns(self._checks, self._assessor.baseline, self._cases, _PROBES, fresh=False)
+            return shortest_ns(self._checks, self._assessor.baseline, self._cases, _PROBES, fresh=False)[0]
         except CandidateFailure as failure:
             raise TaskFault(f"task {self._task.name}: its baseline failed: {failure.message}") from failure
 
@@ -249,18 +249,19 @@ class _Run:
         """See whether calls took far less in a window than alone; only where the check suggests it is that measured."""
         if state.built is None or state.checked is None or rules.BATCHED in self._off:
             return
-        limits, rough_ns = self._bench.limits, zip(self._checked_cases, state.checked.call_ns, strict=True)
-        alone_ns = {case.name: ns for case, ns in rough_ns}
-        for index, case in enumerate(self._cases):
-            took = min(estimate[place][index] for estimate in times.call_ns)
-            if took >= least_ns(alone_ns[case.name], limits):
-                continue
+        rough_ns = zip(self._checked_cases, state.checked.call_ns, strict=True)
+        rough_ns_of, limits = {case.name: ns for case, ns in rough_ns}, self._bench.limits
+        took = {case.name: min(one[place][index] for one in times.call_ns) for index, case in enumerate(self._cases)}
+        quick = [case for case in self._cases if took[case.name] < least_ns(rough_ns_of[case.name], limits)]
+        if not quick:
+            return
+        with self._bench.timing():
             started = time.monotonic()
-            with self._bench.timing():
-                (alone,) = shortest_ns(self._checks, state.built, [case], _ALONE, fresh=True)
-            state.device_s += time.monotonic() - started if self._bench.device == "cuda" else 0.0
-            if took < least_ns(alone, limits):
-                words = f"a call took {took / 1e3:.1f} us among others and {alone / 1e3:.1f} us alone"
+            alone_ns, starting_s = shortest_ns(self._checks, state.built, quick, _ALONE, fresh=True)
+            state.device_s += time.monotonic() - started - starting_s if self._bench.device == "cuda" else 0.0
+        for case, alone in zip(quick, alone_ns, strict=True):
+            if took[case.name] < least_ns(alone, limits):
+                words = f"a call took {took[case.name] / 1e3:.1f} us among others and {alone / 1e3:.1f} us alone"
                 raise integrity(rules.BATCHED, f"{case.name}: {words}: they were not made one by one")
 
     def _below_practical_floor(self, times: Times, place: int) -> list[str]:

@@ -1,6 +1,8 @@
 """Call arguments over mapped slots, and the contract of returned values (runner side)."""
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,7 +10,7 @@ import torch
 from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.failure import CandidateFailure
 from evaluators.worker.layout import Field
-from evaluators.worker.memory import Memory, c_argument
+from evaluators.worker.memory import C_SCALARS, Memory, c_argument
 from evaluators.worker.rules import OUTPUT_TYPE
 from evaluators.worker.status import Status
 
@@ -32,6 +34,21 @@ def arguments(binding: str, memory: Memory, slot: int, axes: list[int]) -> tuple
     if binding in ("value", "baseline"):
         return tuple(values.values())
     return (*values.values(), *tensors(memory, slot, outputs=True).values())
+
+
+def scalar_readers(binding: str, memory: Memory, slot: int) -> list[tuple[int, Callable[[], Any]]]:
+    """Return each scalar's place among the arguments, and what reads it."""
+    readers: list[tuple[int, Callable[[], Any]]] = []
+    for place, field in enumerate(memory.layout.inputs):
+        if field.shape is None:
+            read = memory.tensor(field, slot).item
+            kind = C_SCALARS[field.dtype] if binding == "plain_c" else None
+            readers.append((place, read if kind is None else partial(_converted, kind, read)))
+    return readers
+
+
+def _converted(kind: Callable[[Any], Any], read: Callable[[], Any]) -> Any:
+    return kind(read())
 
 
 def check_result(

@@ -11,12 +11,13 @@ from evaluators.worker import syscalls
 from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.layout import Field, Layout
 
-_SCALARS: dict[str, Any] = {
+C_SCALARS: dict[str, Any] = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
     "int32": ctypes.c_int32,
     "int64": ctypes.c_int64,
 }
+"""Type of a scalar -> what a plain C function receives."""
 
 
 class Memory(Protocol):
@@ -71,4 +72,4 @@ def c_argument(memory: Memory, field: Field, slot: int) -> Any:
     """Return what a plain C function receives: a pointer, a scalar by value."""
     if field.shape is not None:
         return ctypes.c_void_p(memory.address(field, slot))
-    return _SCALARS[field.dtype](memory.tensor(field, slot).item())
+    return C_SCALARS[field.dtype](memory.tensor(field, slot).item())

@@ -8,6 +8,7 @@ import gc
 import json
 import socket
 import sys
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
@@ -29,7 +30,11 @@ class _Mapping:
     def __init__(self, memory: Memory, slots: int, axes: list[int]) -> None:
         self.memory, self.slots, self.axes = memory, slots, axes
         self.written = sum(field.nbytes for field in memory.layout.outputs)
-        self.arguments: list[Any] = []
+        self.arguments: list[tuple[Any, ...]] = []
+        self.scalars: list[list[tuple[int, Callable[[], Any]]]] = []
+        """Per slot: the places of scalars among the arguments, and what reads them."""
+        self.ready: list[tuple[Any, ...]] = []
+        """What is called with: the arguments, or what was planned by them."""
         self.targets: list[list[torch.Tensor]] = []
         """Per slot, where returned values are copied to; empty: they are not."""
 
@@ -77,7 +82,7 @@ class _Runner:
 
     def _run(self, case: _Mapping, slots: tuple[int, ...]) -> bytes:
         """Call the program; return where its results are, if that is wanted."""
-        call, arguments, targets, outputs = self._call, case.arguments, case.targets, case.memory.layout.outputs
+        call, arguments, targets, outputs = self._call, case.ready, case.targets, case.memory.layout.outputs
         if not self._returns:
             for slot in slots:
                 call(*arguments[slot])
@@ -133,6 +138,9 @@ class _Runner:
         self._cases[request["case"]] = case
         if self._binding != "plain_c" and not on_gpu:
             self._warm_heap(case.written * (case.slots + _SPARE_RESULTS))
+        slots = range(case.slots)
+        case.arguments = [calls.arguments(self._binding, memory, slot, case.axes) for slot in slots]
+        case.scalars = [calls.scalar_readers(self._binding, memory, slot) for slot in slots]
         self._prepare(request["case"])
 
     def _warm_heap(self, nbytes: int) -> None:
@@ -143,10 +151,17 @@ class _Runner:
             self._warm = wanted
 
     def _prepare(self, index: int) -> None:
+        """Read the scalars, of which the slots have new ones, and plan by them what is planned."""
         case = self._cases[index]
-        case.arguments = [calls.arguments(self._binding, case.memory, slot, case.axes) for slot in range(case.slots)]
+        for slot, scalars in enumerate(case.scalars):
+            if scalars:
+                arguments = list(case.arguments[slot])
+                for place, read in scalars:
+                    arguments[place] = read()
+                case.arguments[slot] = tuple(arguments)
+        case.ready = case.arguments
         if self._plan is not None:
-            case.arguments = [(self._plan(*arguments),) for arguments in case.arguments]
+            case.ready = [(self._plan(*arguments),) for arguments in case.arguments]
 
     def _collect(self, check: bool) -> None:
         """Let go of returned values, with `check` after seeing that they are what the task declares."""

@@ -197,10 +197,7 @@ class Session:
         wall = time.perf_counter_ns() - wall
         late_from = self.child.cpu_ns_now()
         main, own = descendants.schedule(self.child.pid), descendants.schedule("self")
-        reading = time.perf_counter_ns()
-        if slots and self._results == wire.TOLD:
-            self._read_results(index, slots, told)
-        reading = time.perf_counter_ns() - reading
+        reading = self._read_results(index, slots, told) if slots and self._results == wire.TOLD else 0
         if answered is not None:
             answered()
         after = self._clocks()
@@ -215,11 +212,12 @@ class Session:
         others = cpu - (after.main.ran_ns - before.main.ran_ns)
         return Window(cpu, wall, idle, late, others, wall - ran - waited, reading)
 
-    def _read_results(self, index: int, slots: list[int], addresses: list[int]) -> None:
+    def _read_results(self, index: int, slots: list[int], addresses: list[int]) -> int:
         try:
-            returned.fetch(self.child.pid, self._arenas[index], slots, addresses)
+            return returned.fetch(self.child.pid, self._arenas[index], slots, addresses)
         except CandidateFailure as failure:
             self._amiss = failure
+            return 0
 
     def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
         """Call the program; its answer comes when the device has nothing more to do for it."""

@@ -60,11 +60,12 @@ class WindowTimes:
     """What one window took, nanoseconds."""
 
     called: int
-    """Making the calls, and having the scalars read for them."""
+    """Making the calls."""
     idle: int
     """Used since the window before."""
     beside: tuple[int, ...] = ()
-    """Collecting what it returned, reading that, time asleep: as much of each as the baseline's is excused."""
+    """Reading the scalars, collecting what it returned, reading that, time asleep: as much of each as the baseline's is
+    excused."""
 
 
 class EntrantFailure(Exception):
@@ -318,9 +319,9 @@ class Visit:
         if self._bench.by_wall_clock:
             return WindowTimes(window.cpu_ns + outside, 0)
         # Whoever sleeps waits for somebody, who may be doing the work; what is not there yet may come when it is read.
-        beside = collected, window.read_ns, max(0, window.asleep_ns or 0)
-        prepared, process.prepared_ns = process.prepared_ns, 0
-        return WindowTimes(window.cpu_ns + prepared, outside, beside)
+        beside = process.prepared_ns, collected, window.read_ns, max(0, window.asleep_ns or 0)
+        process.prepared_ns = 0
+        return WindowTimes(window.cpu_ns, outside, beside)
 
     def _empty(self, index: int) -> int:
         session = self._started[0].session

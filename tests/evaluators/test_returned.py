@@ -8,7 +8,6 @@ import pytest
 from evaluators.evaluation import Effort
 from evaluators.jobs import job_data
 from evaluators.solution import Solution
-from evaluators.task import Tensor, Workload
 from evaluators.worker import rules
 from evaluators.worker.assess import Assessor
 from evaluators.worker.bench_cpu import CpuBench
@@ -113,7 +112,7 @@ def read(shop: Workshop) -> Workshop:
 def test_what_is_computed_after_the_answer_comes_too_late(
     shop: Workshop, program: str, effort: Effort, reads: bool
 ) -> None:
-    handed = replace(shop, reads_results=reads and shop.reads_results)
+    handed = read(shop) if reads else replace(shop, reads_results=False)
     (found,) = verdicts(handed, [value(program)], effort)
     assert found.status is Status.WRONG_VALUES, found.message
     (twin,) = verdicts(handed, [value(program.replace(*IN_TIME))], "check")
@@ -128,7 +127,7 @@ def test_timed_calls_are_read_at_the_answer(shop: Workshop) -> None:
 @pytest.mark.parametrize("reads", [True, False])
 def test_returned_values_are_the_same_however_they_are_handed_over(shop: Workshop, reads: bool) -> None:
     programs = [tiny.GOOD_VALUE, value(NEGATED_WHEN_READ), value(PASSED_ON), tiny.GOOD_DPS]
-    found = verdicts(replace(shop, reads_results=reads and shop.reads_results), programs, "search")
+    found = verdicts(read(shop) if reads else replace(shop, reads_results=False), programs, "search")
     ends = [(one.status, one.message) for one in found]
     layout = "y must be resolved (resolve_neg, resolve_conj)"
     passed, aliased = (Status.PASSED, ""), (Status.ALIASED_OUTPUT, "y shares memory with input x")
@@ -137,7 +136,7 @@ def test_returned_values_are_the_same_however_they_are_handed_over(shop: Worksho
 
 @pytest.mark.parametrize("reads", [True, False])
 def test_timed_calls_return_what_the_task_declares(shop: Workshop, reads: bool) -> None:
-    handed = replace(shop, reads_results=reads and shop.reads_results)
+    handed = read(shop) if reads else replace(shop, reads_results=False)
     (found,) = verdicts(handed, [value(HALF_WHEN_TIMED)], "search")
     # Read as if they were wide, they overlap, or hold something else.
     assert found.status in (Status.ALIASED_OUTPUT, Status.WRONG_VALUES, Status.NON_FINITE), found.message
@@ -199,61 +198,3 @@ def test_results_lie_in_memory_of_their_own(shop: Workshop) -> None:
     assert (shared.status, shared.message) == (Status.ALIASED_OUTPUT, "a result is not in memory of its own")
     assert (own.status, own.message) == (Status.PASSED, "")
     assert (aliased.status, aliased.message) == (Status.ALIASED_OUTPUT, "a result shares memory with another result")
-
-
-CLEANED_LATER = """
-    import torch, weakref
-
-    pool = []
-
-    def clean(raw):
-        torch.frombuffer(raw, dtype=torch.float32).zero_()
-        pool.append(raw)
-
-    def run(x):
-        raw = pool.pop() if pool else bytearray(4096 * x.nbytes)
-        y = torch.frombuffer(raw, dtype=torch.float32).view(x.shape[0], 4096)
-        y[:, :1] = x
-        weakref.finalize(y, clean, raw)
-        return y
-"""
-CLEANED_AT_ONCE = """
-    import torch
-
-    def run(x):
-        y = torch.zeros(x.shape[0], 4096)
-        y[:, :1] = x
-        return y
-"""
-
-
-def test_cleaning_up_for_the_next_call_is_charged(shop: Workshop) -> None:
-    """It was twice as fast as long as letting go of results cost nothing."""
-    column = Tensor(shape=("rows", "one"), dtype="float32")
-    task = tiny.softmax(4096).model_copy(
-        update={
-            "axes": ("rows", "one", "cols"),
-            "inputs": {"x": column},
-            "workloads": (Workload(name="w", axes={"rows": 64, "one": 1, "cols": 4096}),),
-            "reference": textwrap.dedent(SPARSE),
-        }
-    )
-    job = decode(Job, job_data(task, [value(CLEANED_AT_ONCE), value(CLEANED_LATER)], "search", ()))
-    verdict = Assessor(read(shop), CpuBench()).run(job)
-    assert [(one.status, one.message) for one in verdict.programs] == [(Status.PASSED, "")] * 2
-    (pair,) = verdict.pairs
-    assert pair.ratio.value > 1 / 1.4
-
-
-SPARSE = """
-    import torch
-
-    def inputs(axes, params, seed):
-        generator = torch.Generator().manual_seed(seed)
-        return {"x": torch.randn(axes["rows"], 1, generator=generator)}
-
-    def reference(x):
-        y = torch.zeros(x.shape[0], 4096)
-        y[:, :1] = x
-        return y
-"""
