@@ -233,7 +233,6 @@ class Child:
     def _accept(self, answer: wire.Received, nonce: bytes) -> bytes:
         """Return the data of an answer. Raises CandidateFailure when that is a failure, or no answer."""
         head, body = answer.data[: wire.NONCE_BYTES], answer.data[wire.NONCE_BYTES :]
-        wire.close_all(answer.fds)
         if head != nonce or answer.pid != self.pid:
             self._forged("an answer came that the runner did not give")
         if not body.startswith(wire.FAILED):
@@ -275,9 +274,12 @@ class Child:
             ready = {fd for fd, _ in self._poll.poll(0 if now < awake_until else min(remaining, _POLL_S) * 1000)}
             if self._control.fileno() in ready:
                 try:
-                    return wire.receive(self._control)
+                    received = wire.receive(self._control)
                 except ConnectionResetError:
                     return wire.Received(b"", 0, [])
+                # No runner sends any: what keeps them open would keep what they hold.
+                wire.close_all(received.fds)
+                return received._replace(fds=[])
             if self._output in ready:
                 self._drain()
 

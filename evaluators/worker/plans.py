@@ -17,19 +17,28 @@ class CasePlan:
     calls: int
     """Of a program, in a window."""
     warm: bool
-    """Whether a window that does not count comes first."""
-    baseline_warm: bool = True
-    """The same for the baseline: a program that seems slow is no reason to time the baseline cold."""
+    """Whether a window that does not count comes first, for all that are not slow."""
+    slow: frozenset[int] = frozenset()
+    """Entrants whose calls are long: they are not warmed up, and a program makes one call once.
+
+    What a program takes in the check is its own doing, and no reason to time others differently.
+    """
     baseline_calls: int | None = None
     """Of the baseline, in a window; None: as many as of a program."""
 
     def calls_of(self, place: int) -> int:
         """Return the calls of an entrant's window; the first entrant is the baseline."""
-        return self.calls if place or self.baseline_calls is None else self.baseline_calls
+        if place:
+            return 1 if place in self.slow else self.calls
+        return self.calls if self.baseline_calls is None else self.baseline_calls
+
+    def windows_of(self, place: int) -> int:
+        """Return how many windows of an entrant there are."""
+        return 1 if place and place in self.slow else self.windows
 
     def warm_of(self, place: int) -> bool:
         """Return whether an entrant's window that does not count comes first."""
-        return self.warm if place else self.baseline_warm
+        return place not in self.slow
 
 
 def plan_case(call_ns: Sequence[int], stride: int, cases: int, limits: Limits, effort: Effort) -> CasePlan:
@@ -45,16 +54,19 @@ def plan_case(call_ns: Sequence[int], stride: int, cases: int, limits: Limits, e
     share_ns = effort.seconds * 1e9 / (effort.estimates * cases)
     took = [max(1, ns) for ns in call_ns]
     most = min(limits.most_calls, limits.arena_bytes // (len(took) * cases) // stride)
+    slow = frozenset(place for place, ns in enumerate(took) if ns > _SLOW_NS)
+    programs = [ns for place, ns in enumerate(took) if place and place not in slow]
     # The same for all programs: what a window costs to start weighs on every program's calls alike.
-    own = took if limits.alike else took[1:] or took
+    own = [*took[:1], *programs] if limits.alike else programs or took[1:] or took
     calls = _calls(own, most, limits)
     baseline_calls = None if limits.alike else _calls(took[:1], most, limits)
-    plan = CasePlan(1, calls, max(own) <= _SLOW_NS, took[0] <= _SLOW_NS, baseline_calls)
+    plan = CasePlan(1, calls, bool(programs), slow, baseline_calls)
     if not plan.warm:
         return plan
     round_ns = sum(
         plan.calls_of(place) * (ns + stride * limits.handling_ns_per_byte) + limits.handling_ns
         for place, ns in enumerate(took)
+        if not place or place not in slow
     )
     return replace(plan, windows=max(limits.least_windows, min(effort.windows, int(share_ns / round_ns) // 2 * 2)))
 

@@ -10,7 +10,7 @@ from statistics import median
 from evaluators.worker import descendants, rules
 from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built
-from evaluators.worker.failure import CandidateFailure, integrity
+from evaluators.worker.failure import CandidateFailure, HarnessFault, integrity
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example
 from evaluators.worker.plans import CasePlan
@@ -237,7 +237,8 @@ class Visit:
         for turn in range(plan.windows):
             for place in order if turn % 2 == 0 else reversed(order):
                 with _Blame(place):
-                    windows[place].append(self._window(place, index, plan))
+                    if turn < plan.windows_of(place):
+                        windows[place].append(self._window(place, index, plan))
         best, excused = {}, [median(times) for times in zip(*(window.beside for window in windows[0]), strict=True)]
         for place in order:
             with _Blame(place):
@@ -260,6 +261,8 @@ class Visit:
     def _check_newest(self, place: int, before: int | None) -> None:
         """See whether a process or thread was started since: what it used and where it ran is on no clock."""
         now = None if before is None else self._started[place].session.child.newest()
+        if before is not None and now is None:
+            raise HarnessFault("the processes of a sandbox cannot be counted any more")
         if before is not None and now is not None:
             self._refuse_others(place, now - before, "or threads were started in timed calls")
 

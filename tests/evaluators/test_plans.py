@@ -38,6 +38,19 @@ def test_a_slow_baseline_is_called_as_often_as_suits_it() -> None:
     assert plan_case([4_000_000, 100_000], 512, 1, limits(alike=True), EFFORT).calls_of(0) == 80
 
 
+def test_a_slow_program_does_not_change_how_its_rival_is_timed() -> None:
+    for alike in (True, False):
+        alone = plan_case([40_000, 30_000], 512, 1, limits(alike=alike), EFFORT)
+        beside = plan_case([40_000, 30_000, 350_000_000], 512, 1, limits(alike=alike), EFFORT)
+        for place in (0, 1):
+            assert beside.warm_of(place)
+            assert (beside.windows_of(place), beside.calls_of(place)) == (alone.windows, alone.calls_of(place))
+        assert (beside.warm_of(2), beside.windows_of(2), beside.calls_of(2)) == (False, 1, 1)
+    slow_baseline = plan_case([400_000_000, 30_000], 512, 1, limits(alike=False), EFFORT)
+    assert (slow_baseline.warm_of(0), slow_baseline.warm_of(1)) == (False, True)
+    assert slow_baseline.windows_of(0) == slow_baseline.windows_of(1) == 1
+
+
 @given(PLANS, st.integers(1, 2000), st.sampled_from([1, 2]))
 def test_no_example_is_dealt_twice_where_enough_were_made(plan: CasePlan, made: int, least: int) -> None:
     kept = without_repeats(plan, made, least)
