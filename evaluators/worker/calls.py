@@ -88,11 +88,13 @@ def _agree(item: torch.Tensor, target: torch.Tensor) -> bool:
 def addresses(results: list[Any], outputs: tuple[Field, ...]) -> list[int]:
     """Return where the data of each output of each call begins, 0 for what is no such tensor: `check_result` says why.
 
-    Programs are timed while it does so, which is why the most usual results come first.
+    What lies there is read and overwritten, so it must be all of the tensor's. Programs are timed while this is done,
+    which is why the most usual results come first.
     """
     if len(outputs) == 1 and all([type(result) is torch.Tensor for result in results]):
+        nbytes = outputs[0].nbytes
         try:
-            return [result.data_ptr() for result in results]
+            return [one.data_ptr() if one.nbytes == nbytes and one.is_contiguous() else 0 for one in results]
         except RuntimeError:
             # A tensor that has no data, such as a sparse one.
             return [0] * len(results)
@@ -103,7 +105,12 @@ def _addresses(result: Any, outputs: tuple[Field, ...]) -> list[int]:
     items = result_items(result, outputs)
     if len(items) != len(outputs):
         return [0] * len(outputs)
-    return [item.data_ptr() if type(item) is torch.Tensor and item.layout is torch.strided else 0 for item in items]
+    return [_address(item, field.nbytes) for item, field in zip(items, outputs, strict=True)]
+
+
+def _address(item: Any, nbytes: int) -> int:
+    plain = type(item) is torch.Tensor and item.layout is torch.strided and item.device.type == "cpu"
+    return item.data_ptr() if plain and item.nbytes == nbytes and item.is_contiguous() else 0
 
 
 def result_items(result: Any, outputs: tuple[Field, ...]) -> list[Any]:

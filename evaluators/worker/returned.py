@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import secrets
 import time
 from bisect import bisect_right
 from itertools import pairwise
@@ -16,6 +17,11 @@ from evaluators.worker.slots import Slots
 from evaluators.worker.status import Status
 
 _HIGHEST = (1 << 63) - 1
+_NOT_THERE = (errno.EFAULT, errno.EPERM, errno.ESRCH, errno.ENOMEM)
+_SPOILED_BYTES = 1 << 20
+_spoiled = ctypes.create_string_buffer(secrets.token_bytes(1 << 12) * (_SPOILED_BYTES >> 12), _SPOILED_BYTES)
+_SPOILED_AT = ctypes.addressof(_spoiled)
+"""Random bytes, which results are overwritten with."""
 
 
 def readable(pid: int) -> bool:
@@ -84,11 +90,19 @@ def _foreign(pid: int) -> list[tuple[int, int]]:
 
 
 def _copy(pid: int, source: int, target: int, nbytes: int) -> None:
+    """Copy a result, then spoil it: what is kept for the next call must be written anew, as slots must."""
     done = 0
     while source and done < nbytes:
+        at, count = source + done, min(nbytes - done, _SPOILED_BYTES)
         try:
-            done += syscalls.read_memory(pid, source + done, target + done, nbytes - done)
+            count = syscalls.read_memory(pid, at, target + done, count)
         except OSError as error:
-            if error.errno not in (errno.EFAULT, errno.EPERM, errno.ESRCH, errno.ENOMEM):
+            if error.errno not in _NOT_THERE:
                 raise
             return
+        try:
+            done += syscalls.write_memory(pid, at, _SPOILED_AT, count)
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
+            raise CandidateFailure(Status.ALIASED_OUTPUT, "a result lies in memory that cannot be written to") from None

@@ -5,6 +5,7 @@ import errno
 import mmap
 import os
 import platform
+from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -128,10 +129,19 @@ class _Range(ctypes.Structure):
 
 def read_memory(pid: int, source: int, target: int, count: int) -> int:
     """Copy up to `count` bytes at an address of process `pid` to one of this process; return how many."""
-    _libc.process_vm_readv.restype = ctypes.c_ssize_t
-    ours, theirs = _Range(target, count), _Range(source, count)
-    places = ctypes.byref(ours), ctypes.c_ulong(1), ctypes.byref(theirs), ctypes.c_ulong(1), ctypes.c_ulong(0)
-    return _checked(_libc.process_vm_readv(ctypes.c_int(pid), *places), "process_vm_readv")
+    return _transfer(_libc.process_vm_readv, pid, target, source, count)
+
+
+def write_memory(pid: int, target: int, source: int, count: int) -> int:
+    """Copy up to `count` bytes at an address of this process to one of process `pid`; return how many."""
+    return _transfer(_libc.process_vm_writev, pid, source, target, count)
+
+
+def _transfer(call: Any, pid: int, ours: int, theirs: int, count: int) -> int:
+    call.restype = ctypes.c_ssize_t
+    here, there = _Range(ours, count), _Range(theirs, count)
+    places = ctypes.byref(here), ctypes.c_ulong(1), ctypes.byref(there), ctypes.c_ulong(1), ctypes.c_ulong(0)
+    return _checked(call(ctypes.c_int(pid), *places), call.__name__)
 
 
 def equal_bytes(a: int, b: int, count: int) -> bool:
