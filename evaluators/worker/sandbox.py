@@ -17,6 +17,7 @@ NOBODY = 65534
 SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys/devices/system/cpu", "/nix/store")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"
+_OPEN_FILES = 1024
 WORK_BYTES, GPU_WORK_BYTES = 64 << 20, 1 << 30
 """Room for what a process writes, and for what compilers for a GPU leave behind besides."""
 GPU_WRITABLE = (
@@ -127,7 +128,7 @@ def confine(plan: Plan, parent: int) -> tuple[str, ...]:
     writable += (("/proc" if own_processes else "/proc/self"),) if plan.gpu else ()
     if landlock.version() and _allowed(lambda: landlock.restrict(readable, writable)):
         active.append("landlock")
-    if seccomp.supported() and _allowed(lambda: seccomp.restrict(local_sockets=plan.gpu)):
+    if seccomp.supported() and _allowed(lambda: seccomp.restrict(gpu=plan.gpu)):
         active.append("seccomp")
     return tuple(active)
 
@@ -155,6 +156,7 @@ def _limit(plan: Plan) -> None:
         (resource.RLIMIT_FSIZE, plan.file_bytes),
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_NPROC, plan.processes),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
     ):
         hard = resource.getrlimit(kind)[1]
         both = value != resource.RLIM_INFINITY and hard != resource.RLIM_INFINITY

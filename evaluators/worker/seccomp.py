@@ -1,9 +1,10 @@
 """A seccomp filter that refuses the system calls by which a program could reach beyond its sandbox.
 
-Refused with EPERM: sockets (all but local ones where the GPU's driver needs those), ptrace and other processes' memory,
-mounts, namespaces, keys, BPF, performance counters, io_uring, modules, and huge pages made on demand, which would be
-other memory than a rival's slots are in. `clone3`, whose flags cannot be seen, seems not
-to exist, so that C libraries take `clone`. Files, memory, threads and forks are left to the other layers.
+Refused with EPERM: sockets (all but local ones where a GPU's driver needs those), ptrace and other processes' memory,
+mounts, namespaces, keys, BPF, performance counters, io_uring, modules, memory that no limit counts (but for a GPU's
+driver), and huge pages made on demand, with which a program's slots would be in other memory than a rival's. `clone3`,
+whose flags cannot be seen, seems not to exist, so that C libraries take `clone`. Files, memory, threads and forks are
+left to the other layers.
 """
 
 import ctypes
@@ -48,6 +49,8 @@ _REFUSED = {
     "kexec_load": (246, 104),
     "open_by_handle_at": (304, 265),
 }
+# Memory that no limit counts. The GPU's driver makes such.
+_REFUSED_WITHOUT_GPU = {"memfd_create": (319, 279), "shmget": (29, 194)}
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 
@@ -60,8 +63,11 @@ def supported() -> bool:
     return syscalls.MACHINE in _ARCHITECTURES
 
 
-def restrict(*, local_sockets: bool = False) -> None:
-    """Install the filter in this process, for good. Needs no_new_privs. Raises OSError when the kernel refuses."""
+def restrict(*, gpu: bool = False) -> None:
+    """Install the filter in this process, for good. Needs no_new_privs. Raises OSError when the kernel refuses.
+
+    `gpu`: allow what a GPU's driver needs.
+    """
     architecture, column = _ARCHITECTURES[syscalls.MACHINE]
     code = [
         _instruction(_LOAD, 4),
@@ -70,8 +76,8 @@ def restrict(*, local_sockets: bool = False) -> None:
         _instruction(_LOAD, 0),
         *(_instruction(_JUMP_AT_LEAST, _X32, 0, 1), _instruction(_RETURN, _REFUSE)),
     ]
-    for name, numbers in _REFUSED.items():
-        if name == "socket" and local_sockets:
+    for name, numbers in (_REFUSED | ({} if gpu else _REFUSED_WITHOUT_GPU)).items():
+        if name == "socket" and gpu:
             code += [
                 _instruction(_JUMP_EQUAL, numbers[column], 0, 4),
                 _instruction(_LOAD, _FIRST_ARGUMENT),

@@ -167,7 +167,7 @@ REPEATED = """
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 
     def mapped(nbytes, times):
-        fd = os.memfd_create("pages")
+        fd = os.open("pages", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.ftruncate(fd, nbytes)
         base = libc.mmap(None, times * nbytes, 0, 0x22, -1, 0)
         for k in range(times):
