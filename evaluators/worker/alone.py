@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from evaluators.worker.bench import Limits
 from evaluators.worker.build import Built
-from evaluators.worker.check import Checks
+from evaluators.worker.check import Checks, call_once
 from evaluators.worker.job import Case
 from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
@@ -45,15 +45,10 @@ def shortest_ns(
             for number in range(calls):
                 if number and fresh:
                     example = checks.oracle.example(case)
-                arena.fill(0, example)
-                # A GPU writes the slot later than it was asked to, and scalars are read from it.
-                checks.bench.rest()
-                session.prepare(index)
-                empty = session.empty_ns(index, 1) if checks.bench.by_wall_clock else 0
-                took.append(max(1, session.call(index, [0]).cpu_ns - empty))
+                took.append(call_once(session, checks.bench, index, arena, example))
+                answered = arena.snapshot(0)
                 session.collect(check=True)
-                outputs = {output.name: arena.output_bytes(0, output) for output in arena.layout.outputs}
-                judge(checks.task, arena, outputs, example)
+                judge(checks.task, arena, answered, example)
             shortest.append(min(took))
         return shortest, session.started_s
     finally:

@@ -170,15 +170,15 @@ class _Run:
         with self._bench.timing():
             try:
                 run = Run(
-                    self._shop,
-                    self._bench,
-                    self._task,
-                    self._cases,
-                    entrants,
-                    effort,
-                    self._off,
-                    supply,
-                    self._oracle.plans,
+                    shop=self._shop,
+                    bench=self._bench,
+                    task=self._task,
+                    cases=self._cases,
+                    entrants=entrants,
+                    effort=effort,
+                    off=self._off,
+                    supply=supply,
+                    planned=self._oracle.plans,
                 )
                 times = measure(run)
             finally:

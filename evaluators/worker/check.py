@@ -150,21 +150,30 @@ def _call_twice(session: Session, checks: Checks, index: int, case: Case, arena:
     fastest = 0
     for _ in range(2):
         example = checks.oracle.example(case)
-        arena.fill(0, example)
-        checks.bench.rest()
-        session.prepare(index)
-        empty = session.empty_ns(index, 1) if checks.bench.by_wall_clock else 0
-        window = session.call(index, [0])
-        checks.bench.rest()
+        took = call_once(session, checks.bench, index, arena, example)
         answer = _take(case, arena, example)
         session.collect(check=True)
         taken.append(answer)
-        took = max(1, window.cpu_ns - empty)
         if fastest == 0:
             # What the first call on a case starts may be a compiler's, which then sleeps.
             session.know_threads()
         fastest = took if fastest == 0 else min(fastest, took)
     return fastest
+
+
+def call_once(session: Session, bench: Bench, index: int, arena: Slots, example: Example) -> int:
+    """Fill the only slot of a case and call on it; return what that took, nanoseconds.
+
+    What it answered must be taken from the slot before anything is collected.
+    """
+    arena.fill(0, example)
+    # A GPU writes the slot later than it was asked to, and scalars are read from it.
+    bench.rest()
+    session.prepare(index)
+    empty = session.empty_ns(index, 1) if bench.by_wall_clock else 0
+    window = session.call(index, [0])
+    bench.rest()
+    return max(1, window.cpu_ns - empty)
 
 
 def _take(case: Case, arena: Slots, example: Example) -> _Taken:

@@ -10,14 +10,13 @@ import time
 from typing import Any, NoReturn, Protocol
 
 from evaluators.worker import descendants, wire
-from evaluators.worker.failure import CandidateFailure, HarnessFault
+from evaluators.worker.failure import NOT_GIVEN, CandidateFailure, HarnessFault
 from evaluators.worker.rules import CHANNEL, OUTPUT_TYPE
 from evaluators.worker.status import Status
 
 _END_S = 10.0
 _SLEEP_NS, _NAP_S = 20_000_000, 20e-6
 _EXIT_REPORT_S = 2.0
-_NOT_GIVEN = "an answer came that the runner cannot have given"
 _TOLD = frozenset(Status) - {Status.PASSED, Status.NOT_TIMED, Status.INFRASTRUCTURE, Status.TIMEOUT, Status.CRASHED}
 """What a program's own process may say that became of it."""
 _POLL_S = 3600.0
@@ -102,7 +101,7 @@ class Child:
         try:
             return wire.unpack_addresses(body)
         except ValueError:
-            self._forged(_NOT_GIVEN)
+            self._forged(NOT_GIVEN)
 
     def cpu_ns(self) -> int:
         """Return the processor time that all threads of the process have used, nanoseconds.
@@ -241,17 +240,17 @@ class Child:
         status, rule = told.get("status"), told.get("rule")
         known = isinstance(status, str) and status in _TOLD and rule in (None, OUTPUT_TYPE)
         if not known or (rule is not None) != (status == Status.INTEGRITY):
-            self._forged(_NOT_GIVEN)
-        message, log = _plain(told.get("message"), 1000), _plain(told.get("log"), 4000)
+            self._forged(NOT_GIVEN)
+        message, log = plain(told.get("message"), 1000), plain(told.get("log"), 4000)
         raise CandidateFailure(Status(str(status)), message, rule=rule, log=log)
 
     def _decoded(self, body: bytes) -> dict[str, Any]:
         try:
             data = json.loads(body)
         except (ValueError, RecursionError):
-            self._forged(_NOT_GIVEN)
+            self._forged(NOT_GIVEN)
         if not isinstance(data, dict):
-            self._forged(_NOT_GIVEN)
+            self._forged(NOT_GIVEN)
         return data
 
     def _forged(self, message: str) -> NoReturn:
@@ -318,6 +317,6 @@ def crash(code: int, output: str) -> CandidateFailure:
     return CandidateFailure(Status.CRASHED, f"exited with code {code} before it answered", log=output)
 
 
-def _plain(text: object, most: int) -> str:
+def plain(text: object, most: int) -> str:
     """Return what a program's process said as text that can be written everywhere, cut."""
     return str(text)[:most].encode("utf-8", "replace").decode()

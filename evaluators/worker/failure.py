@@ -2,6 +2,8 @@
 
 from evaluators.worker.status import Status
 
+NOT_GIVEN = "an answer came that the runner cannot have given"
+
 
 class CandidateFailure(Exception):
     """The candidate failed: becomes its verdict."""

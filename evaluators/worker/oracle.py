@@ -148,7 +148,7 @@ def _blame(task: TaskSpec, what: str, limit_s: float) -> Iterator[None]:
         yield
     except TaskFault:
         raise
-    except Exception as error:
+    except Exception as error:  # a reference may raise anything: told as the task's fault
         raise TaskFault(f"task {task.name}: {what} failed: {type(error).__name__}: {error}") from error
     finally:
         if timed:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluators.worker import rules, syscalls
-from evaluators.worker.failure import CandidateFailure, integrity
+from evaluators.worker.failure import NOT_GIVEN, CandidateFailure, integrity
 from evaluators.worker.slots import Slots
 from evaluators.worker.status import Status
 
@@ -45,7 +45,7 @@ def fetch(pid: int, arena: Slots, slots: list[int], addresses: list[int]) -> int
     """
     outputs = arena.layout.outputs
     if len(addresses) != len(slots) * len(outputs) or max(addresses) > _HIGHEST:
-        raise integrity(rules.CHANNEL, "an answer came that the runner cannot have given")
+        raise integrity(rules.CHANNEL, NOT_GIVEN)
     sizes = [field.nbytes for field in outputs] * len(slots)
     _must_be_its_own(pid, [(at, at + nbytes) for at, nbytes in zip(addresses, sizes, strict=True) if at and nbytes])
     places, started = iter(addresses), time.perf_counter_ns()

@@ -141,7 +141,7 @@ class _Runner:
         slots = range(case.slots)
         case.arguments = [calls.arguments(self._binding, memory, slot, case.axes) for slot in slots]
         case.scalars = [calls.scalar_readers(self._binding, memory, slot) for slot in slots]
-        self._prepare(request["case"])
+        self._make_ready(case)
 
     def _warm_heap(self, nbytes: int) -> None:
         """Room for a window's results and for what is made on the way to one."""
@@ -159,6 +159,9 @@ class _Runner:
                 for place, read in scalars:
                     arguments[place] = read()
                 case.arguments[slot] = tuple(arguments)
+        self._make_ready(case)
+
+    def _make_ready(self, case: _Mapping) -> None:
         case.ready = case.arguments
         if self._plan is not None:
             case.ready = [(self._plan(*arguments),) for arguments in case.arguments]

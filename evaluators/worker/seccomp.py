@@ -78,31 +78,29 @@ def restrict(*, gpu: bool = False) -> None:
     ]
     for name, numbers in (_REFUSED | ({} if gpu else _REFUSED_WITHOUT_GPU)).items():
         if name == "socket" and gpu:
-            code += [
-                _instruction(_JUMP_EQUAL, numbers[column], 0, 4),
-                _instruction(_LOAD, _FIRST_ARGUMENT),
-                _instruction(_JUMP_EQUAL, _AF_UNIX, 1, 0),
-                _instruction(_RETURN, _REFUSE),
-                _instruction(_RETURN, _ALLOW),
-            ]
+            code += _by_argument(numbers[column], _FIRST_ARGUMENT, (_JUMP_EQUAL, _AF_UNIX), _ALLOW, _REFUSE)
         else:
             code += [_instruction(_JUMP_EQUAL, numbers[column], 0, 1), _instruction(_RETURN, _REFUSE)]
     code += [
         *(_instruction(_JUMP_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _MISSING)),
-        _instruction(_JUMP_EQUAL, _MADVISE[column], 0, 4),
-        _instruction(_LOAD, _THIRD_ARGUMENT),
-        _instruction(_JUMP_EQUAL, _COLLAPSE, 0, 1),
-        _instruction(_RETURN, _REFUSE),
-        _instruction(_RETURN, _ALLOW),
-        _instruction(_JUMP_EQUAL, _CLONE[column], 0, 3),
-        _instruction(_LOAD, _FIRST_ARGUMENT),
-        _instruction(_JUMP_SET, _NEW_NAMESPACES, 0, 1),
-        _instruction(_RETURN, _REFUSE),
+        *_by_argument(_MADVISE[column], _THIRD_ARGUMENT, (_JUMP_EQUAL, _COLLAPSE), _REFUSE, _ALLOW),
+        *_by_argument(_CLONE[column], _FIRST_ARGUMENT, (_JUMP_SET, _NEW_NAMESPACES), _REFUSE, _ALLOW),
     ]
     code.append(_instruction(_RETURN, _ALLOW))
     buffer = ctypes.create_string_buffer(b"".join(code))
     program = _Program(len(code), ctypes.addressof(buffer))
     syscalls.prctl(syscalls.PR_SET_SECCOMP, 2, ctypes.byref(program))
+
+
+def _by_argument(number: int, argument: int, test: tuple[int, int], then: int, otherwise: int) -> list[bytes]:
+    """Return what decides a call by one of its arguments: a test and the value it tests against."""
+    return [
+        _instruction(_JUMP_EQUAL, number, 0, 4),
+        _instruction(_LOAD, argument),
+        _instruction(*test, 0, 1),
+        _instruction(_RETURN, then),
+        _instruction(_RETURN, otherwise),
+    ]
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 from evaluators.worker import descendants, returned, rules, wire
 from evaluators.worker.build import Built, give_away
 from evaluators.worker.caches import restore
-from evaluators.worker.child import Child
-from evaluators.worker.failure import CandidateFailure, HarnessFault, integrity
+from evaluators.worker.child import Child, plain
+from evaluators.worker.failure import NOT_GIVEN, CandidateFailure, HarnessFault, integrity
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
@@ -266,8 +266,8 @@ class Session:
         """Return the names of clocks and torch functions that the program has replaced, as its process says."""
         told = self._timed(lambda deadline: self.child.request(wire.INSPECT, {}, deadline)).get("patched")
         if not isinstance(told, list):
-            raise integrity(rules.CHANNEL, "an answer came that the runner cannot have given")
-        return [str(name)[:100].encode("utf-8", "replace").decode() for name in told[:20]]
+            raise integrity(rules.CHANNEL, NOT_GIVEN)
+        return [plain(name, 100) for name in told[:20]]
 
     def idle_ns(self) -> int:
         """Return the processor time used since the last window that nobody asked for."""

@@ -10,6 +10,7 @@ from statistics import median
 from evaluators.worker import descendants, rules
 from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built
+from evaluators.worker.charges import WindowTimes, charged
 from evaluators.worker.failure import CandidateFailure, HarnessFault, integrity
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example
@@ -53,19 +54,6 @@ class Run:
     supply: Supply
     planned: bool
     """Whether the baseline is planned outside of its timed calls."""
-
-
-@dataclass(frozen=True)
-class WindowTimes:
-    """What one window took, nanoseconds."""
-
-    called: int
-    """Making the calls."""
-    idle: int
-    """Used since the window before."""
-    beside: tuple[int, ...] = ()
-    """Reading the scalars, collecting what it returned, reading that, time asleep: as much of each as the baseline's is
-    excused."""
 
 
 class EntrantFailure(Exception):
@@ -352,24 +340,6 @@ class _Blame:
         """Pass everything on."""
         if isinstance(error, CandidateFailure):
             raise EntrantFailure(self._place, error) from error
-
-
-def charged(windows: Sequence[WindowTimes], after: int, excused: Sequence[float]) -> list[float]:
-    """Return what each window took with all that belongs to it.
-
-    Args:
-        windows: In order.
-        after: Used since the last one.
-        excused: What the baseline's windows take beside their calls.
-    """
-    idle = [window.idle for window in windows] + [after]
-    return [
-        window.called
-        + before
-        + behind
-        + sum(max(0.0, took - free) for took, free in zip(window.beside, excused, strict=True))
-        for window, before, behind in zip(windows, idle, idle[1:], strict=False)
-    ]
 
 
 def _shuffled(count: int) -> list[int]:
