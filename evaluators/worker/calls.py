@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -51,27 +52,29 @@ def _converted(kind: Callable[[Any], Any], read: Callable[[], Any]) -> Any:
     return kind(read())
 
 
-def check_result(
-    result: Any, memory: Memory, inputs: dict[str, torch.Tensor], earlier: list[torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """Return a program's returned value by output name.
+def check_result(result: Any, memory: Memory, slot: int) -> list[torch.Tensor]:
+    """Return a value that a program returned as a list in the outputs' order.
 
-    Raises CandidateFailure when it is not what the task declares, or shares memory with an input or earlier output.
+    Raises CandidateFailure when it is not what the task declares, or shares memory with the slots.
     """
     fields = memory.layout.outputs
     items = result_items(result, fields)
     if len(items) != len(fields):
         raise CandidateFailure(Status.WRONG_SHAPE, f"returned {len(items)} values, expected {len(fields)}")
-    values: dict[str, torch.Tensor] = {}
     for field, value in zip(fields, items, strict=True):
         _check_tensor(field, value, memory.device)
-        for name, other in inputs.items():
-            if _overlap(value, other):
-                raise CandidateFailure(Status.ALIASED_OUTPUT, f"{field.name} shares memory with input {name}")
-        if any(_overlap(value, other) for other in [*earlier, *values.values()]):
-            raise CandidateFailure(Status.ALIASED_OUTPUT, f"{field.name} shares memory with another result")
-        values[field.name] = value
-    return values
+        if _overlap(_extent(value), memory.extent):
+            inputs = (one for one in memory.layout.inputs if _overlap(_extent(value), _place(memory, one, slot)))
+            other = next((f"input {one.name}" for one in inputs), "the arguments")
+            raise CandidateFailure(Status.ALIASED_OUTPUT, f"{field.name} shares memory with {other}")
+    return items
+
+
+def check_apart(results: list[torch.Tensor]) -> None:
+    """Raise CandidateFailure when two results share memory."""
+    extents = sorted(_extent(result) for result in results)
+    if any(_overlap(one, other) for one, other in pairwise(extents)):
+        raise CandidateFailure(Status.ALIASED_OUTPUT, "a result shares memory with another result")
 
 
 def hand_over(result: Any, targets: list[torch.Tensor], outputs: tuple[Field, ...]) -> None:
@@ -139,6 +142,15 @@ def _check_tensor(field: Field, value: Any, device: str) -> None:
         raise CandidateFailure(Status.WRONG_LAYOUT, f"{field.name} must be a contiguous {place} tensor")
 
 
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    start_a, start_b = a.data_ptr(), b.data_ptr()
-    return start_a < start_b + b.nbytes and start_b < start_a + a.nbytes
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    start = tensor.data_ptr()
+    return start, start + tensor.nbytes
+
+
+def _place(memory: Memory, field: Field, slot: int) -> tuple[int, int]:
+    start = memory.address(field, slot)
+    return start, start + field.nbytes
+
+
+def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]

@@ -1,4 +1,8 @@
-"""What a window is charged with: its calls, and what a program did around and beside them."""
+"""What a window is charged with: its calls, and what a program did around and beside them.
+
+On a processor every nanosecond beyond the baseline's counts, since one window, the fastest, decides. On a GPU the
+median decides, by the wall's clock: there what is usual on a host passes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,19 +21,35 @@ class WindowTimes:
     excused."""
 
 
-def charged(windows: Sequence[WindowTimes], after: int, excused: Sequence[float]) -> list[float]:
+@dataclass(frozen=True)
+class Slack:
+    """How far what is done beside the calls may exceed the baseline's before all of the excess is charged."""
+
+    share: float = 0.0
+    ns: int = 0
+
+    def excess(self, took: float, excused: float) -> float:
+        """Return what is charged, nanoseconds."""
+        return max(0.0, took - excused) if took > (1 + self.share) * excused + self.ns else 0.0
+
+
+NONE, ON_GPU = Slack(), Slack(0.5, 80_000)
+
+
+def charged(windows: Sequence[WindowTimes], after: int, excused: Sequence[float], slack: Slack = NONE) -> list[float]:
     """Return what each window took with all that belongs to it.
 
     Args:
         windows: In order.
         after: Used since the last one.
         excused: What the baseline's windows take beside their calls.
+        slack: How much more passes.
     """
     idle = [window.idle for window in windows] + [after]
     return [
         window.called
         + before
         + behind
-        + sum(max(0.0, took - free) for took, free in zip(window.beside, excused, strict=True))
+        + sum(slack.excess(took, free) for took, free in zip(window.beside, excused, strict=True))
         for window, before, behind in zip(windows, idle, idle[1:], strict=False)
     ]

@@ -61,7 +61,7 @@ class Child:
         self._ended = False
         self.holder = 0
         self.pid = 0
-        self._handle = self._status = -1
+        self._handle = self._status = self._process = -1
         self._answered, self._switches = True, 0
         self.layers: tuple[str, ...] = ()
 
@@ -77,12 +77,15 @@ class Child:
         if message is None or not message.data:
             raise HarnessFault(f"a confined process did not start: {self.output() or 'no output'}")
         self._status = os.open(f"/proc/{message.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        self._process = os.pidfd_open(message.pid)
         self.pid, self.layers = message.pid, tuple(json.loads(message.data)["layers"])
 
-    def request(self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None) -> dict[str, Any]:
-        """Make a request and return the data of its answer. Raises CandidateFailure."""
+    def request(
+        self, op: int, body: dict[str, Any], deadline: float, fds: list[int] | None = None, *, awake_s: float = 0.0
+    ) -> dict[str, Any]:
+        """Make a request and return the data of its answer. Raises CandidateFailure. `awake_s`: as for `call`."""
         nonce = secrets.token_bytes(wire.NONCE_BYTES)
-        data = self._exchange(wire.pack_json(op, nonce, body), nonce, deadline, fds or [])
+        data = self._exchange(wire.pack_json(op, nonce, body), nonce, deadline, fds or [], awake_s)
         return self._decoded(data or b"{}")
 
     def call(
@@ -102,6 +105,14 @@ class Child:
             return wire.unpack_addresses(body)
         except ValueError:
             self._forged(NOT_GIVEN)
+
+    def stop(self) -> None:
+        """Let none of its threads run until `go_on`."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it run again."""
+        self._signal(signal.SIGCONT)
 
     def cpu_ns(self) -> int:
         """Return the processor time that all threads of the process have used, nanoseconds.
@@ -198,7 +209,7 @@ class Child:
         self._ended = True
         self._control.close()
         os.close(self._output)
-        for fd in (self._status, self._handle):
+        for fd in (self._status, self._process, self._handle):
             if fd >= 0:
                 os.close(fd)
         if self._lifeline is not None:
@@ -208,6 +219,12 @@ class Child:
         """Send the kill without waiting for its effect."""
         if not self._ended and self._handle >= 0:
             self._kill_holder()
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            signal.pidfd_send_signal(self._process, number)
+        except ProcessLookupError:
+            return
 
     def _kill_holder(self) -> None:
         try:

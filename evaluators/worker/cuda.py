@@ -97,6 +97,12 @@ def open_shared(fd: int, nbytes: int, device: int = 0) -> Mapping:
     return Mapping(int(handle.value), nbytes, device)
 
 
+def fill(address: int, nbytes: int, value: int) -> None:
+    """Set bytes of this context's memory; the device does so later than it is asked to, after the default stream."""
+    if nbytes:
+        _call("cuMemsetD8Async", _u64(address), ctypes.c_ubyte(value), _size(nbytes), ctypes.c_void_p(0))
+
+
 def synchronizer() -> Any:
     """Return a function that waits for all work of this context and returns the driver's code (0: all went well)."""
     function = _driver().cuCtxSynchronize

@@ -33,6 +33,11 @@ class Memory(Protocol):
         """Return an argument (a scalar: of shape []) as a tensor."""
         ...
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Where all slots begin and end."""
+        ...
+
     def address(self, field: Field, slot: int) -> int:
         """Return where an argument begins."""
         ...
@@ -55,6 +60,11 @@ class HostMemory:
     def tensor(self, field: Field, slot: int) -> torch.Tensor:
         """Return an argument (a scalar: of shape []) as a tensor."""
         return view(self._memory, field, slot * self.layout.stride)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Where all slots begin and end."""
+        return self._base, self._base + len(self._memory)
 
     def address(self, field: Field, slot: int) -> int:
         """Return where an argument begins."""

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median_low
 from typing import Any
 
 from evaluators.worker import rules
@@ -31,10 +32,11 @@ _MOST_KEPT = 256 << 20
 def outside_ns(windows: Sequence[Window], *, on_gpu: bool) -> int:
     """Return what a program used outside of its windows, nanoseconds; 0 where that is no more than is usual.
 
-    On a GPU the worst window is left out: it has been charged with what it used, and a delay of the host looks alike.
+    On a GPU it is as much in every window as in the middle one: each has been charged with what it used, and others who
+    use the device or the host for a while look alike. A single window tells nothing.
     """
     used = sorted(window.idle_cpu_ns + window.late_cpu_ns for window in windows)
-    total = sum(used[:-1] if on_gpu else used)
+    total = median_low(used) * len(used) * (len(used) > 1) if on_gpu and used else sum(used)
     busy = sum(window.cpu_ns for window in windows)
     return total if total > _IDLE_NS + _IDLE_NS_PER_WINDOW * len(windows) + _IDLE_SHARE * busy else 0
 
@@ -91,22 +93,29 @@ class Proof:
         self._place = self._arena.locate(dealt, random_output_offsets(self._arena.layout, _SAMPLES))
         return dealt
 
-    def answered(self, window: Window, bench: Bench, busy_before_ns: int, *, warm: bool) -> int:
-        """Note an answered window. Where the answer means that all is done (a GPU), what is there now must stay.
+    def answered(self, bench: Bench) -> int:
+        """See what an answered window has left. Where the answer means that all is done (a GPU), it must stay so.
 
-        Return what the window is charged with for work outside of it, nanoseconds; on a GPU nothing where that is no
-        more than is usual. `busy_before_ns`: for how long the program kept the device to itself between the filling
-        and the window. `warm`: the window does not count.
+        Return for how long the program has kept the device busy since, nanoseconds.
         """
         self._final = bench.by_wall_clock
         if not self._final or self._trusted:
+            return 0
+        self.witness()
+        return bench.rest()
+
+    def note(self, window: Window, busy_ns: int, *, warm: bool) -> int:
+        """Keep what a window took; return what it is charged with for work outside of it, nanoseconds.
+
+        On a GPU that is nothing where it is no more than is usual. `busy_ns`: for how long the program kept the device
+        to itself between the filling and the window and until it was stopped. `warm`: the window does not count.
+        """
+        if not self._final or self._trusted:
             self._windows.append(window)
             return window.idle_cpu_ns
-        self.witness()
-        outside = busy_before_ns + bench.rest()
         if not warm:
-            self._windows.append(replace(window, idle_cpu_ns=outside))
-        return outside if outside > _IDLE_NS_PER_WINDOW else 0
+            self._windows.append(replace(window, idle_cpu_ns=busy_ns))
+        return busy_ns if busy_ns > _IDLE_NS_PER_WINDOW else 0
 
     def take(self, slots: list[int], threads: Sequence[str]) -> None:
         """Note that a window's results have been collected. Raises CandidateFailure for what can be seen at once."""

@@ -17,6 +17,8 @@ from evaluators.worker.device_view import view
 from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.layout import Field, Layout
 
+_SPOILED = 0xA5
+
 
 class DeviceMemory:
     """Slots in memory of the GPU."""
@@ -34,6 +36,11 @@ class DeviceMemory:
     def tensor(self, field: Field, slot: int) -> torch.Tensor:
         """Return an argument (a scalar: of shape []) as a tensor."""
         return view(self.address(field, slot), field.shape or (), DTYPES[field.dtype])
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Where all slots begin and end."""
+        return self._mapping.address, self._mapping.address + self._mapping.nbytes
 
     def address(self, field: Field, slot: int) -> int:
         """Return where an argument begins."""
@@ -55,6 +62,11 @@ class Device:
     def watch(self, last_error: Any) -> None:
         """Look at the launch errors of a plain C program, which its own copy of the runtime keeps."""
         self._last_error = last_error
+
+    def spoil(self, results: list[torch.Tensor]) -> None:
+        """Overwrite what was returned: what is kept for the next call must be written anew, as slots must."""
+        for result in results:
+            cuda.fill(result.data_ptr(), result.nbytes, _SPOILED)
 
     def finish(self) -> None:
         """Wait for everything. Raises CandidateFailure for what went wrong since the last time.

@@ -4,7 +4,8 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +25,7 @@ _FILE_BYTES = 64 << 20
 _PROCESSES = 64
 _OUTPUT_BYTES = 64 << 10
 _AWAKE_S = 0.1
-"""For how long the answer of a GPU's window is waited for without sleeping."""
+"""For how long an answer is waited for without sleeping when the time of waiting counts, on a GPU."""
 _FALL_ASLEEP_S = 0.02
 """For how long a program's threads are waited for before it is noted how long they have run: one that is about to
 sleep would otherwise seem to have worked."""
@@ -121,6 +122,7 @@ class Session:
         self.started_s = 0.0
         self._known_threads: dict[int, int] = {}
         self._on_gpu, self._memory_bytes = task.device == "cuda", shop.memory_bytes
+        self._awake_s = _AWAKE_S if self._on_gpu else 0.0
         self.child: Child = shop.forge.start(plan, _OUTPUT_BYTES, variables=built.variables)
         missing = set(shop.layers) - set(self.child.layers)
         if missing:
@@ -167,21 +169,35 @@ class Session:
             os.close(lent)
         self.rest()
 
+    def stop(self) -> None:
+        """On a GPU, let the process do nothing until it is `running` again: it could keep the device from others."""
+        if self._on_gpu:
+            self.child.stop()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let a process that was stopped run meanwhile; its threads are noted, as each has woken to be stopped."""
+        if self._on_gpu:
+            self.child.go_on()
+            self.know_threads()
+        try:
+            yield
+        finally:
+            self.stop()
+
     @property
     def has_scalars(self) -> bool:
         """Whether `prepare` has something to do."""
         return any(argument.shape is None for argument in self._task.inputs)
 
     def prepare(self, index: int) -> int:
-        """Have scalars read again, after slots were filled; return the processor nanoseconds it took.
+        """Have scalars read again, after slots were filled; return the processor nanoseconds it took (GPU: wall).
 
         Does nothing for tasks without scalars.
         """
         if not self.has_scalars:
             return 0
-        self._note_idle()
-        self._timed(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE))
-        return self._note_work()
+        return self._work(lambda deadline: self.child.call(index, [], deadline, wire.PREPARE, awake_s=self._awake_s))
 
     def call(self, index: int, slots: list[int], answered: Callable[[], None] | None = None) -> Window:
         """Call the program on `slots`, in this order; return what the calls took.
@@ -222,7 +238,7 @@ class Session:
     def _call_on_gpu(self, index: int, slots: list[int]) -> Window:
         """Call the program; its answer comes when the device has nothing more to do for it."""
         wall = time.perf_counter_ns()
-        self._timed(lambda deadline: self.child.call(index, slots, deadline, awake_s=_AWAKE_S))
+        self._timed(lambda deadline: self.child.call(index, slots, deadline, awake_s=self._awake_s))
         wall = time.perf_counter_ns() - wall
         return Window(wall, wall, 0, 0, None, None)
 
@@ -249,13 +265,13 @@ class Session:
     def collect(self, *, check: bool) -> int:
         """Have the program let go of what it returned, with `check` after seeing that it is what the task declares.
 
-        Return the processor nanoseconds it took.
+        Return the processor nanoseconds it took (GPU: wall).
         """
-        self._note_idle()
-        self._timed(lambda deadline: self.child.request(wire.COLLECT, {"check": check}, deadline))
+        body = {"check": check}
+        taken = self._work(lambda deadline: self.child.request(wire.COLLECT, body, deadline, awake_s=self._awake_s))
         if self._amiss is not None:
             raise self._amiss
-        return self._note_work()
+        return taken
 
     @property
     def copies(self) -> bool:
@@ -284,10 +300,13 @@ class Session:
             now = self.child.cpu_ns()
             self._idle_ns, self._idle_from = self._idle_ns + now - self._idle_from, now
 
-    def _note_work(self) -> int:
-        """After a request between windows: return the processor time it took, which is no idle time."""
+    def _work(self, request: Callable[[float], object]) -> int:
+        """Make a request between windows; return the processor time it took, which is no idle time (GPU: wall time)."""
+        self._note_idle()
+        started = time.perf_counter_ns()
+        self._timed(request)
         if self._on_gpu:
-            return 0
+            return time.perf_counter_ns() - started
         now = self.child.cpu_ns()
         taken, self._idle_from = now - self._idle_from, now
         return taken

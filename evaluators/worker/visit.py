@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 
-from evaluators.worker import descendants, rules
+from evaluators.worker import charges, descendants, rules
 from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built
-from evaluators.worker.charges import WindowTimes, charged
+from evaluators.worker.charges import WindowTimes
 from evaluators.worker.failure import CandidateFailure, HarnessFault, integrity
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example
@@ -79,8 +79,10 @@ class Started:
     """For how long its device's context started in this visit."""
     more: int | None = None
     """How many more files were open at the end of a visit."""
-    woken: int | None = None
-    """The longest time in which it was woken, nanoseconds; None: never yet."""
+    wakes: list[int] = field(default_factory=list)
+    """The times in which it was woken in this visit, nanoseconds."""
+    lefts: list[int] = field(default_factory=list)
+    """The times after which its windows had left the device, once it was stopped, nanoseconds."""
     prepared_ns: int = 0
     """For how long it read the scalars of its slots since the last window."""
 
@@ -145,9 +147,7 @@ class Visit:
         return {place: process.more for place, process in self._started.items() if process.more is not None}
 
     def renewed(self, plans: Sequence[CasePlan]) -> bool:
-        """Give all processes inputs that they have not seen, and return True, if that is quick and there is room."""
-        if not self._run.supply.is_quick(plans):
-            return False
+        """Give all processes inputs that they have not seen, and return True, if there is room for them."""
         for place, process in self._started.items():
             with _Blame(place):
                 for proof in process.proofs:
@@ -190,7 +190,7 @@ class Visit:
         entrant = self._entrants[place]
         if place in self._kept:
             process = self._started[place] = self._kept[place]
-            process.starting_s, process.woken = 0.0, None
+            process.starting_s, process.wakes, process.lefts = 0.0, [], []
             process.session.renew()
             process.go_on_with(entrant.examples)
             return
@@ -206,6 +206,7 @@ class Visit:
             session.load()
             for index, case in enumerate(self._run.cases):
                 session.set_up(index, case, entrant.arenas[index])
+            session.stop()
         self._started[place].proofs = [
             Proof(self._run.task, arena, examples, entrant.trusted, self._run.off)
             for arena, examples in zip(entrant.arenas, entrant.examples, strict=True)
@@ -233,8 +234,12 @@ class Visit:
                 self._started[place].proofs[index].check_clocks()
                 self._started[place].proofs[index].judge_kept()
                 self._check_newest(place, newest[place])
-                paid = charged(windows[place], self._started[place].session.idle_ns(), excused)
-            fixed, calls = self._hand_over_ns(place, index), plan.calls_of(place)
+                calls = plan.calls_of(place)
+                # What is done between windows grows with the calls.
+                free = [usual * max(1.0, calls / plan.calls_of(0)) for usual in excused]
+                slack = charges.ON_GPU if self._bench.by_wall_clock else charges.NONE
+                paid = charges.charged(windows[place], self._started[place].session.idle_ns(), free, slack)
+            fixed = self._hand_over_ns(place, index)
             best[place] = self._bench.best([max(1.0, (took - empty) / calls - fixed) for took in paid])
         return best
 
@@ -279,8 +284,10 @@ class Visit:
                 proof.fill()
             # A GPU writes the slots later than it was asked to.
             self._bench.rest()
-            took = session.prepare(index)
-            self._started[place].prepared_ns = 0 if trusted and self._run.planned else took
+            with session.running():
+                took = session.prepare(index)
+            excused = self._run.planned and (trusted or self._bench.by_wall_clock)
+            self._started[place].prepared_ns = 0 if excused else took
         if not (trusted and session.has_scalars):
             proof.fill()
         return self._bench.rest()
@@ -290,33 +297,41 @@ class Visit:
         return self._bench.hand_over_ns(layout) if self._started[place].session.copies else 0.0
 
     def _window(self, place: int, index: int, plan: CasePlan, *, warm: bool = False) -> WindowTimes:
-        process, baseline = self._started[place], self._started[0]
+        process, on_gpu = self._started[place], self._bench.by_wall_clock
         session, proof = process.session, process.proofs[index]
         slots = proof.deal(plan.calls_of(place))
         busy_ns = self._fill(place, index) if proof.refilled else 0
-        woken = session.call(index, []).wall_ns if self._bench.by_wall_clock else 0
-        process.woken = max(woken, process.woken or 0)
-        window = session.call(index, slots, None if self._entrants[place].trusted else proof.witness)
-        usual = woken if baseline.woken is None else baseline.woken
-        busy_ns += max(0, woken - 2 * usual)
-        outside = proof.answered(window, self._bench, busy_ns, warm=warm)
-        collected = session.collect(check=self._bench.by_wall_clock and not self._entrants[place].trusted)
-        # What a first window has started on a GPU may be a compiler's, which then sleeps.
-        excused = self._bench.by_wall_clock and index not in process.begun
+        with session.running():
+            if on_gpu:
+                busy_ns += self._wake(process, index)
+            window = session.call(index, slots, None if self._entrants[place].trusted else proof.witness)
+            busy_ns += proof.answered(self._bench)
+            collected = session.collect(check=on_gpu)
+            # What a first window has started on a GPU may be a compiler's, which then sleeps.
+            excused = on_gpu and index not in process.begun
+            threads = [] if excused else self._bench.further_threads(session)
+        if on_gpu:
+            # What it has begun by now would keep the device from whoever is next.
+            process.lefts.append(self._bench.rest())
+            busy_ns += _beyond(process.lefts[-1], self._started[0].lefts)
+        outside = proof.note(window, busy_ns, warm=warm)
         process.begun.add(index)
-        proof.take(slots, [] if excused else self._bench.further_threads(session))
-        if excused:
-            session.know_threads()
-        if self._bench.by_wall_clock:
-            return WindowTimes(window.cpu_ns + outside, 0)
+        proof.take(slots, threads)
+        prepared, process.prepared_ns = process.prepared_ns, 0
+        if on_gpu:
+            return WindowTimes(window.cpu_ns + outside, 0, (prepared, collected))
         # Whoever sleeps waits for somebody, who may be doing the work; what is not there yet may come when it is read.
-        beside = process.prepared_ns, collected, window.read_ns, max(0, window.asleep_ns or 0)
-        process.prepared_ns = 0
+        beside = prepared, collected, window.read_ns, max(0, window.asleep_ns or 0)
         return WindowTimes(window.cpu_ns, outside, beside)
+
+    def _wake(self, process: Started, index: int) -> int:
+        """Have the device turn to a program's context; return how much longer than usual that took, nanoseconds."""
+        process.wakes.append(process.session.call(index, []).wall_ns)
+        return _beyond(process.wakes[-1], self._started[0].wakes, times=2)
 
     def _empty(self, index: int) -> int:
         session = self._started[0].session
-        with _Blame(0):
+        with _Blame(0), session.running():
             return session.empty_ns(index, _EMPTY_WINDOWS)
 
     def _look_over(self, place: int) -> None:
@@ -340,6 +355,11 @@ class _Blame:
         """Pass everything on."""
         if isinstance(error, CandidateFailure):
             raise EntrantFailure(self._place, error) from error
+
+
+def _beyond(took: int, usual: Sequence[int], *, times: int = 1) -> int:
+    """Return how much longer something took than the baseline's usually does, nanoseconds."""
+    return int(max(0, took - times * median(usual))) if usual else 0
 
 
 def _shuffled(count: int) -> list[int]:
