@@ -129,7 +129,7 @@ async def integrity(results: Results, evaluator: LocalEvaluator, lenient: LocalE
     for name, cheat in CHEATS.items():
 
         async def measure(cheat: Any = cheat) -> Figures:
-            figures = await evaluated(evaluator, task, cheat.program, cheat.effort)
+            figures = await evaluated(evaluator, cheat.task, cheat.program, cheat.effort)
             objective = figures["objective"] or {"value": 0.0}
             gained = cheat.most is not None and objective["value"] > cheat.most
             ok = figures["end"] in cheat.ends and not gained
@@ -139,7 +139,7 @@ async def integrity(results: Results, evaluator: LocalEvaluator, lenient: LocalE
         if cheat.unruled:
 
             async def unruled(cheat: Any = cheat) -> Figures:
-                figures = await evaluated(lenient, task, cheat.program, cheat.effort)
+                figures = await evaluated(lenient, cheat.task, cheat.program, cheat.effort)
                 return {"ok": figures["end"] in cheat.unruled, "wanted": list(cheat.unruled), **figures}
 
             await results.take("integrity", f"rule off: {name}", unruled)
@@ -147,7 +147,7 @@ async def integrity(results: Results, evaluator: LocalEvaluator, lenient: LocalE
     for name, cheat in twins.values():
         if cheat.twin not in HONEST.values():
             await results.take(
-                "integrity", f"twin: {name}", partial(passing, evaluator, task, cheat.twin, cheat.effort)
+                "integrity", f"twin: {name}", partial(passing, evaluator, cheat.task, cheat.twin, cheat.effort)
             )
     await results.take("integrity", "cheat: faster than physics", lambda: too_fast(evaluator, lenient))
 
@@ -169,7 +169,8 @@ async def too_fast(evaluator: LocalEvaluator, lenient: LocalEvaluator) -> Figure
 
 
 async def survival(results: Results, evaluator: LocalEvaluator) -> None:
-    """Every harmful program, then an honest one."""
+    """Every harmful program, then an honest one. The evaluator has been started: that is not a verdict's time."""
+    await evaluator.environment()
     for name, (program, statuses) in BAD.items():
 
         async def measure(program: Solution = program, statuses: Any = statuses) -> Figures:

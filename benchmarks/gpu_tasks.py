@@ -30,7 +30,7 @@ FOLDER = f"gpumode:{HERE.parent / 'evaluators' / 'tasks' / OFFICIAL}"
 DEFAULT = (
     *(GQA, MLA, PREFILL, f"{MOE}@triton", f"{GQA}@flashinfer", f"{MLA}@flashinfer", f"{PREFILL}@flashinfer", MOE),
     *("trimul", "trimul?output=float16", OFFICIAL, FOLDER, *PROBLEMS),
-    *(f"{name}?protocol=fib" for name in (GQA, f"{GQA}@flashinfer", MLA, f"{MOE}@triton", PREFILL)),
+    *(f"{name}?protocol=fib" for name in (GQA, MLA, f"{MOE}@triton", PREFILL)),
 )
 ROUNDED = """
 full = custom_kernel

@@ -45,7 +45,7 @@ def rows() -> Iterator[Row]:
     if not torch.cuda.is_available():
         return
     for name, trick in gpu_corpus.CHEATS.items():
-        yield Row(name, "gpu", tiny_cuda.softmax(), trick.program, trick.effort, trick.ends, trick.twin, trick.reason)
+        yield Row(name, "gpu", trick.task, trick.program, trick.effort, trick.ends, trick.twin, trick.reason)
     for name, program in gpu_corpus.HONEST.items():
         yield Row(f"honest: {name}", "gpu", tiny_cuda.softmax(), program, "search", ("passed",))
 

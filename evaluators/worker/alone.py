@@ -5,6 +5,7 @@ go, which on a device that a single call does not fill takes hardly longer than 
 about what a call alone takes, less what is done only once in a window or overlaps.
 """
 
+import math
 from collections.abc import Sequence
 
 from evaluators.worker.bench import Limits
@@ -15,13 +16,17 @@ from evaluators.worker.judge import judge
 from evaluators.worker.layout import lay_out
 from evaluators.worker.session import Session
 
-_TIMES = 2.2
-"""More than the 2 that a host and a device gain at most which work at the same time."""
+_TIMES, _TIMES_SHORT = 2.2, 6.0
+"""More than the 2 that a host and a device which work at the same time gain at most; short calls find a cold host."""
+_LAUNCH_NS = 1_000
+"""Nothing is launched in less."""
 
 
 def least_ns(alone_ns: float, limits: Limits) -> float:
     """Return the least that a call among others takes when one alone takes `alone_ns`."""
-    return (alone_ns - limits.alone_ns) / _TIMES
+    if math.isinf(limits.alone_ns):
+        return 0.0
+    return max(_LAUNCH_NS, (alone_ns - limits.alone_ns) / _TIMES, (alone_ns - limits.alone_ns / 3) / _TIMES_SHORT)
 
 
 def shortest_ns(

@@ -16,8 +16,8 @@ from evaluators.worker.caches import kept
 from evaluators.worker.check import Checked, Checks, check
 from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
 from evaluators.worker.job import Case, Job, PairVerdict, Verdict
+from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
-from evaluators.worker.pool import Pool
 from evaluators.worker.removal import remove
 from evaluators.worker.session import Workshop
 from evaluators.worker.supply import Supply
@@ -32,11 +32,11 @@ _ALONE = 6
 
 
 class Assessor:
-    """Answers jobs; keeps secret timing examples and rough baseline times between them."""
+    """Answers jobs; keeps rough baseline times between them."""
 
     def __init__(self, shop: Workshop, bench: Bench, capability: tuple[int, int] = (0, 0)) -> None:
         """Use the supervisor's workshop and its device; `capability` is a GPU's."""
-        self.shop, self.bench, self.pool = shop, bench, Pool(bench.limits.pool_bytes, bench.limits.examples_s)
+        self.shop, self.bench = shop, bench
         self.capability, self.arch = capability, architecture(capability)
         self.baseline = _BASELINE
         if bench.device == "cuda":
@@ -49,6 +49,7 @@ class Assessor:
         try:
             return _Run(self, job, folder.name).verdict()
         finally:
+            self.bench.tidy()
             remove(folder, *self.shop.folder.glob("run-*"))
 
 
@@ -140,8 +141,6 @@ class _Run:
             except EntrantFailure as error:
                 if error.entrant == 0:
                     raise TaskFault(f"task {self._task.name}: its baseline failed: {error}") from error
-                # Its log may tell what it was given and had to answer.
-                self._assessor.pool.clear()
                 failed = self._states[running[error.entrant - 1]]
                 # Its frames would hold the examples, of which there is no room for two sets.
                 failed.failure = error.failure.with_traceback(None)
@@ -162,40 +161,29 @@ class _Run:
                 entrants.append(Entrant(state.built, [ns for case, ns in took if case.timed], []))
         with self._bench.checking():
             started = time.monotonic()
-            supply = Supply(self._assessor.pool, self._oracle, self._task, self._cases, self._bench.limits)
+            supply = Supply(self._oracle, self._task, self._cases, self._bench.limits)
             plans = plan_cases(self._task, entrants, self._cases, self._bench, effort)
-            fresh = self._job.effort == "certify" or self._bench.limits.anew
-            hand(entrants, supply.first(plans, fresh=fresh))
+            hand(entrants, supply.first(plans))
             made_s = time.monotonic() - started if self._bench.device == "cuda" else 0.0
         with self._bench.timing():
-            try:
-                run = Run(
-                    shop=self._shop,
-                    bench=self._bench,
-                    task=self._task,
-                    cases=self._cases,
-                    entrants=entrants,
-                    effort=effort,
-                    off=self._off,
-                    supply=supply,
-                    planned=self._oracle.plans,
-                )
-                times = measure(run)
-            finally:
-                if self._bench.crowded():
-                    self._let_go(entrants)
+            run = Run(
+                shop=self._shop,
+                bench=self._bench,
+                task=self._task,
+                cases=self._cases,
+                entrants=entrants,
+                effort=effort,
+                off=self._off,
+                supply=supply,
+                planned=self._oracle.plans,
+            )
+            times = measure(run)
         if self._bench.device == "cuda":
             note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} for inputs, {times.device_s:.2f} for windows"
             for state in states:
                 state.notes.append(note)
         times.device_s += made_s
         return times
-
-    def _let_go(self, entrants: list[Entrant]) -> None:
-        """Give up all examples, and what programs answered to them."""
-        self._assessor.pool.clear()
-        for entrant in entrants:
-            entrant.examples = []
 
     def _baseline_ns(self) -> list[int]:
         """Return about what the baseline takes per call and case; used to size windows, never as a figure.
@@ -259,7 +247,10 @@ class _Run:
             started = time.monotonic()
             alone_ns, starting_s = shortest_ns(self._checks, state.built, quick, _ALONE, fresh=True)
             state.device_s += time.monotonic() - started - starting_s if self._bench.device == "cuda" else 0.0
-        for case, alone in zip(quick, alone_ns, strict=True):
+        for case, whole in zip(quick, alone_ns, strict=True):
+            # A value is copied into its slot, alone as among others, where that was subtracted.
+            copying = self._bench.hand_over_ns(lay_out(self._task, case)) if state.built.binding == "value" else 0.0
+            alone = whole - copying
             if took[case.name] < least_ns(alone, limits):
                 words = f"a call took {took[case.name] / 1e3:.1f} us among others and {alone / 1e3:.1f} us alone"
                 raise integrity(rules.BATCHED, f"{case.name}: {words}: they were not made one by one")

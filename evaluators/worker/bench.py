@@ -44,19 +44,15 @@ class Limits:
     handling_ns_per_byte: float
     """The same per byte of a slot."""
     pool_bytes: int
-    """Memory for secret examples."""
+    """Memory for secret examples, about."""
     arena_bytes: int
     """Memory for the slots of all programs and cases that are timed together."""
     program_bytes: int = 0
     """Memory of a GPU that a program may take."""
     examples_s: float = 0.2
     """For how long examples of a case are made before fewer are taken than were wanted."""
-    anew: bool = True
-    """Whether no two visits are given the same examples: what one process has been given, the next may know."""
     least_windows: int = 2
     """Per program, case and estimate, unless a call is very long."""
-    ready_s: float = 0.5
-    """How soon new processes are ready: where new inputs take longer, they are not waited for."""
     alone_ns: float = math.inf
     """How much longer a call may take alone than among others, besides a share of itself; infinite: nobody looks, as a
     processor that a single call keeps busy does several no sooner."""
@@ -99,8 +95,8 @@ class Bench(Protocol):
         """
         ...
 
-    def crowded(self) -> bool:
-        """Return whether others need the memory of what is kept between jobs."""
+    def tidy(self) -> None:
+        """Give the device's memory back that a job has used, for others who share it."""
         ...
 
     def best(self, windows: list[float]) -> float:

@@ -72,9 +72,8 @@ class CpuBench:
             self._hand_over[sizes] = _copy_ns(layout)
         return self._hand_over[sizes]
 
-    def crowded(self) -> bool:
-        """Return False: programs' memory is limited, and the pool's with it."""
-        return False
+    def tidy(self) -> None:
+        """Do nothing: memory that is let go of is the machine's again."""
 
     def further_threads(self, session: Session) -> list[str]:
         """Return the names of all threads besides the main one."""

@@ -29,7 +29,7 @@ from evaluators.worker.stopwatch import device_ns
 
 _FLUSH_BYTES = 256 << 20
 _REPEATS, _COPIES = 7, 20
-_LEAST_FREE, _FREE_TO_BEGIN, _FREE_FOR_OTHERS = 0.05, 0.5, 0.6
+_LEAST_FREE, _FREE_TO_BEGIN = 0.05, 0.5
 _PROGRAM = 0.4
 """What a program may take of the device's memory, a share of all."""
 _POOL, _ARENAS = 0.3, 0.48
@@ -63,9 +63,8 @@ class CudaBench:
             arena_bytes=int(spare * _ARENAS),
             program_bytes=int(total * _PROGRAM),
             examples_s=0.6,
-            anew=False,
             least_windows=1,
-            alone_ns=150_000,
+            alone_ns=75_000,
             alike=False,
         )
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
@@ -107,11 +106,9 @@ class CudaBench:
         self._flush_ns = min(took, self._flush_ns)
         return took - self._flush_ns
 
-    def crowded(self) -> bool:
-        """Return whether so little memory is free that other supervisors of this device would miss what is kept."""
+    def tidy(self) -> None:
+        """Empty torch's cache."""
         torch.cuda.empty_cache()
-        free, total = torch.cuda.mem_get_info()
-        return bool(free < _FREE_FOR_OTHERS * total)
 
     def best(self, windows: list[float]) -> float:
         """Return the median."""
@@ -151,8 +148,6 @@ class CudaBench:
         """Set the limits by the memory that is free. Raises HarnessFault when that is too little to judge anything."""
         torch.cuda.empty_cache()
         free, total = torch.cuda.mem_get_info()
-        # What is kept from earlier jobs is given up for this one.
-        free += torch.cuda.memory_allocated()
         if free < _FREE_TO_BEGIN * total:
             words = f"only {free / 2**30:.0f} of {total / 2**30:.0f} GiB of the device's memory are free"
             raise HarnessFault(f"{words}: end what else uses it, or name another device")

@@ -57,7 +57,7 @@ def measure(run: Run) -> Times:
             number = len(times.call_ns)
             if number:
                 hand(run.entrants, [])
-                hand(run.entrants, run.supply.again(plans))
+                hand(run.entrants, run.supply.for_new_processes(plans))
             processor = processors[(first + number) % len(processors)] if bench.pinned else None
             _take(Visit(run, number, processor, kept), run, times)
     finally:

@@ -1,10 +1,11 @@
 """Cheats and honest programs for the evaluator on a GPU, one per kind of the catalogue. Data: nothing here runs."""
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evaluators.evaluation import Effort
 from evaluators.solution import Solution
+from evaluators.task import Task
 from evaluators.worker import rules
 from tests.evaluators import tiny_cuda as tiny
 
@@ -25,6 +26,7 @@ class GpuCheat:
     """Why `passed` is no harm."""
     most: float | None = None
     """The largest ratio to the baseline that it may be given; None: not looked at."""
+    task: Task = field(default_factory=tiny.softmax)
 
 
 def dps(text: str) -> Solution:
@@ -49,6 +51,35 @@ from evaluators.worker import runner_cuda
 runner_cuda.Device.finish = lambda self: None
 """
 """The runner no longer waits for the device before it answers."""
+
+ON_ONE_BLOCK = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def rows_of_a_slot(x, y, stride, rows, COLS: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * stride + tl.arange(0, COLS)
+    for row in range(rows):
+        v = tl.load(x + at + row * COLS)
+        v = tl.exp(v - tl.max(v, 0))
+        tl.store(y + at + row * COLS, v / tl.sum(v, 0))
+
+def run(x, y):
+    rows_of_a_slot[(1,)](x, y, 0, x.shape[0], x.shape[1])
+"""
+TOGETHER = """
+from evaluators.worker import runner
+one_by_one = runner._Runner._run
+
+def together(self, case, slots):
+    if len(slots) < 2:
+        return one_by_one(self, case, slots)
+    x, y = case.arguments[0]
+    rows_of_a_slot[(case.slots,)](x, y, case.memory.layout.stride // 4, x.shape[0], x.shape[1])
+    return b""
+
+runner._Runner._run = together
+"""
+"""Follows a program that leaves most of the device idle."""
 
 SHARED = (
     tiny.SOFTMAX_CU
@@ -335,6 +366,41 @@ CHEATS: dict[str, GpuCheat] = {
         (integrity(rules.OFF_CLOCK),),
         "search",
     ),
+    "C11 a kernel begun after the answer": GpuCheat(
+        dps("""
+            from evaluators.worker import runner
+            side = torch.cuda.Stream()
+            reply = runner._Runner._reply
+
+            def late(self, *arguments):
+                reply(self, *arguments)
+                with torch.cuda.stream(side):
+                    torch.cuda._sleep(20_000_000)
+
+            runner._Runner._reply = late
+
+            def run(x, y):
+                torch.softmax(x, 1, out=y)
+        """),
+        tiny.GOOD_DPS,
+        (integrity(rules.OFF_CLOCK),),
+        "search",
+    ),
+    "C11 a kernel begun when results are let go of": GpuCheat(
+        value("""
+            import weakref
+
+            def run(x):
+                y = torch.softmax(x, 1)
+                weakref.finalize(y, torch.cuda._sleep, 1_000_000)
+                return y
+        """),
+        tiny.GOOD_VALUE,
+        ("passed",),
+        "search",
+        reason="a window is charged with what letting go of its results takes beyond the baseline's",
+        most=0.3,
+    ),
     "C12 cache set aside": GpuCheat(
         tiny.cuda(PERSISTING),
         tiny.GOOD_CUDA,
@@ -490,6 +556,14 @@ CHEATS: dict[str, GpuCheat] = {
         """),
         tiny.GOOD_DPS,
         ("wrong_values",),
+    ),
+    "C21 all calls of a window in one go": GpuCheat(
+        tiny.triton(ON_ONE_BLOCK + TOGETHER),
+        tiny.triton(ON_ONE_BLOCK),
+        (integrity(rules.BATCHED),),
+        "search",
+        unruled=("passed",),
+        task=tiny.softmax(rows=128),
     ),
     "C23 patched comparison": GpuCheat(
         dps("""

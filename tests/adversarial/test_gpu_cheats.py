@@ -24,7 +24,7 @@ def ended(result: Evaluation) -> str:
 @pytest.mark.parametrize("name", CHEATS)
 async def test_cheat_ends_as_it_should(evaluator: LocalEvaluator, name: str) -> None:
     cheat = CHEATS[name]
-    result = await evaluator.evaluate(tiny.softmax(), cheat.program, cheat.effort)
+    result = await evaluator.evaluate(cheat.task, cheat.program, cheat.effort)
     assert ended(result) in cheat.ends, result.message
     if cheat.most is not None:
         assert result.objective is not None
@@ -38,7 +38,7 @@ TWINS = {cheat.twin.digest: (name, cheat) for name, cheat in CHEATS.items()}
 @pytest.mark.parametrize("digest", TWINS, ids=[name for name, _ in TWINS.values()])
 async def test_honest_twin_passes(evaluator: LocalEvaluator, digest: str) -> None:
     cheat = TWINS[digest][1]
-    result = await evaluator.evaluate(tiny.softmax(), cheat.twin, cheat.effort)
+    result = await evaluator.evaluate(cheat.task, cheat.twin, cheat.effort)
     assert (result.status, result.message) == (Status.PASSED, "")
 
 
@@ -53,7 +53,7 @@ async def test_honest_program_passes(evaluator: LocalEvaluator, name: str) -> No
 @pytest.mark.parametrize("name", [name for name, cheat in CHEATS.items() if cheat.unruled])
 async def test_without_its_rule_the_verdict_is_another(lenient: LocalEvaluator, name: str) -> None:
     cheat = CHEATS[name]
-    result = await lenient.evaluate(tiny.softmax(), cheat.program, cheat.effort)
+    result = await lenient.evaluate(cheat.task, cheat.program, cheat.effort)
     assert ended(result) in cheat.unruled, result.message
 
 

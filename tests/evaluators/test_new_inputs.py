@@ -1,6 +1,5 @@
 """No process of a program is given the same inputs twice while it is timed, however estimates share processes."""
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -115,25 +114,24 @@ def ends(shop: Workshop, bench: Bench) -> list[tuple[Status, str]]:
     return [(one.status, one.message) for one in Assessor(shop, bench).run(decode(Job, job)).programs]
 
 
-QUICK = replace(CpuBench.limits, ready_s=math.inf, anew=False)
 PASSED = [(Status.PASSED, "")] * 2
 
 
 @pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_no_input_comes_again(shop: Workshop, rounds: int, pinned: bool) -> None:
-    assert ends(shop, Bench(rounds, QUICK, pinned=pinned)) == PASSED
+    assert ends(shop, Bench(rounds, pinned=pinned)) == PASSED
 
 
 @pytest.mark.parametrize("rounds", [2, 5])
 def test_no_input_comes_again_where_they_are_slow_to_make(shop: Workshop, rounds: int) -> None:
-    assert ends(shop, Bench(rounds, replace(QUICK, ready_s=0))) == PASSED
+    assert ends(shop, Bench(rounds, replace(CpuBench.limits, examples_s=0.0))) == PASSED
 
 
 @pytest.mark.parametrize("least_windows", [1, 2])
 @pytest.mark.parametrize("rounds", [2, 5])
 def test_no_input_comes_again_where_memory_is_short(shop: Workshop, rounds: int, least_windows: int) -> None:
-    limits = replace(QUICK, pool_bytes=1, least_windows=least_windows, alike=least_windows > 1)
+    limits = replace(CpuBench.limits, pool_bytes=1, least_windows=least_windows, alike=least_windows > 1)
     assert ends(shop, Bench(rounds, limits)) == PASSED
 
 
@@ -159,7 +157,7 @@ def test_no_two_visits_and_no_two_jobs_are_given_the_same_inputs(shop: Workshop)
 def test_tensors_are_not_there_yet_when_scalars_are_read(shop: Workshop, rounds: int) -> None:
     program = ATTENTIVE.replace("made[0]", "made[1]").replace("def run(x, y)", "def run(scale, x, y)") + LOOKING
     job = job_data(scaled(), [tiny.python(program)], "search", rules.ALL)
-    verdict = Assessor(shop, Bench(rounds, QUICK)).run(decode(Job, job)).programs[0]
+    verdict = Assessor(shop, Bench(rounds)).run(decode(Job, job)).programs[0]
     assert (verdict.status, verdict.message) == (Status.PASSED, "")
 
 
