@@ -2,11 +2,25 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluators.worker.status import Status
-from evaluators.worker.tolerance import Finding, Rule, compare
+from evaluators.worker.tolerance import Finding, Rule, compare, look_closer
 
 FIB = Rule(1e-2, 1e-2, "either")
+LIMITS = st.sampled_from([0.0, 1e-40, 1e-6, 1e-2, 0.5, 2.0])
+RULES = st.builds(
+    Rule,
+    LIMITS,
+    LIMITS,
+    st.sampled_from(["sum", "either"]),
+    st.sampled_from([1.0, 0.5]),
+    st.sampled_from([None, 1e-6, 0.1]),
+)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+ODD = st.sampled_from([0.0, -0.0, 1.0, 1e-45, 3e38, -3e38, math.inf, -math.inf, math.nan])
+VALUES = st.floats(width=32) | ODD | st.floats(-2, 2, width=32)
 
 
 def found(rule: Rule, got: list[float], expected: list[float], dtype: torch.dtype = torch.float32) -> Finding:
@@ -85,3 +99,39 @@ def test_eight_bit_floats_are_compared() -> None:
         assert found(rule, [1.0, -2.0], [1.0, -2.0], dtype).status is Status.PASSED
         assert found(rule, [1.0, 2.0], [1.0, -2.0], dtype).status is Status.WRONG_VALUES
         assert found(rule, [1.0, math.nan], [1.0, -2.0], dtype).status is Status.NON_FINITE
+
+
+@settings(max_examples=400)
+@given(RULES, st.sampled_from(FLOATS), st.lists(VALUES, min_size=1, max_size=20), st.data())
+def test_the_quick_look_finds_what_the_closer_one_does(
+    rule: Rule, dtype: torch.dtype, values: list[float], data: st.DataObject
+) -> None:
+    expected = torch.tensor(values).to(dtype)
+    off = data.draw(st.sampled_from([0.0, rule.rtol, rule.atol, 1e-7]))
+    got = (expected.double() * (1 + off * data.draw(st.floats(-1, 1))) + off * data.draw(st.floats(-1, 1))).to(dtype)
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(values) - 1))
+        got[place] = torch.tensor(data.draw(VALUES)).to(dtype)
+    assert compare(rule, got, expected) == look_closer(rule, got, expected)
+
+
+@given(
+    RULES,
+    st.sampled_from([torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]),
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 2)), min_size=1, max_size=20),
+)
+def test_the_quick_look_finds_the_same_of_whole_numbers(
+    rule: Rule, dtype: torch.dtype, pairs: list[tuple[int, int]]
+) -> None:
+    expected, got = (torch.tensor(values).to(dtype) for values in ([a for a, _ in pairs], [a + b for a, b in pairs]))
+    assert compare(rule, got, expected) == look_closer(rule, got, expected)
+
+
+@given(st.floats(0, 2.0**127, width=32), st.integers(1, 4))
+def test_an_error_just_above_what_is_allowed_is_not_rounded_away(allowed: float, steps: int) -> None:
+    limit = torch.tensor([allowed])
+    above = limit
+    for _ in range(steps):
+        above = torch.nextafter(above, torch.tensor(math.inf))
+    assert compare(Rule(0.0, allowed), above, torch.zeros(1)).status is Status.WRONG_VALUES
+    assert compare(Rule(0.0, allowed), limit, torch.zeros(1)).status is Status.PASSED
