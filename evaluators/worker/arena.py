@@ -95,7 +95,7 @@ class Arena:
     def unwritten(self, data: Bytes, field: Field) -> int:
         """Return how many elements of an output's bytes are still poison."""
         pattern = self._poison[field.name]
-        return int((data.view(pattern.dtype) == pattern).sum())
+        return int(np.count_nonzero(data.view(pattern.dtype) == pattern))
 
     def changed_input(self, slot: int, example: Content) -> str | None:
         """Return the name of an input that no longer holds what was written there."""
