@@ -8,13 +8,14 @@ def inputs(axes, params, seed):
     rows, cols = axes["rows"], axes["cols"]
     generator = torch.Generator().manual_seed(seed)
     spread, offset = params.get("spread", 1.0), params.get("offset", 10.0)
-    scale = spread * (0.5 + 3.0 * torch.rand(rows, 1, generator=generator))
-    shift = offset * torch.randn(rows, 1, generator=generator)
-    x = torch.randn(rows, cols, generator=generator) * scale + shift
-    outliers = torch.rand(rows, cols, generator=generator) < 0.25 / cols
-    x = x + outliers * (8.0 * torch.rand(rows, cols, generator=generator) + 4.0)
+    outlier = torch.rand(rows, 1, generator=generator) < 0.25
     equal = torch.rand(rows, 1, generator=generator) < 0.02
-    return {"x": torch.where(equal, shift, x)}
+    scale = spread * (0.5 + 3.0 * torch.rand(rows, 1, generator=generator)) * ~equal
+    shift = offset * torch.randn(rows, 1, generator=generator)
+    x = torch.randn(rows, cols, generator=generator).mul_(scale).add_(shift)
+    place = torch.randint(cols, (rows, 1), generator=generator)
+    size = (8.0 * torch.rand(rows, 1, generator=generator) + 4.0) * (outlier & ~equal)
+    return {"x": x.scatter_add_(1, place, size)}
 
 
 def reference(x):
