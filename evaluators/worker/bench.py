@@ -68,7 +68,7 @@ class Bench(Protocol):
     efforts: Mapping[str, Effort]
     limits: Limits
     pinned: bool
-    """Whether the processes of a visit keep to one processor, another one in each visit."""
+    """Whether the processes of a visit keep to the supervisor's processor, another one in each visit."""
     by_wall_clock: bool
     """Whether a window takes the wall time until its device is done; else, the processor time of its process."""
 

@@ -6,6 +6,7 @@ median decides, by the wall's clock: there what is usual on a host passes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,7 @@ class WindowTimes:
     idle: int
     """Used since the window before."""
     beside: tuple[int, ...] = ()
-    """Reading the scalars, collecting what it returned, reading that, time asleep: as much of each as the baseline's is
-    excused."""
+    """Reading the scalars, collecting what it returned; on a processor reading that, and time asleep."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,25 @@ class Slack:
 NONE, ON_GPU = Slack(), Slack(0.5, 80_000)
 
 
+def excused(baseline: Sequence[WindowTimes], bare: int, more: Sequence[float]) -> list[float]:
+    """Return what a program may do beside its calls, nanoseconds: what the baseline usually does.
+
+    Args:
+        baseline: Its windows.
+        bare: What each thing takes at least, however many calls there are.
+        more: How many times as much beyond that a program has to do; nothing: as much.
+    """
+    usual = [median(times) for times in zip(*(window.beside for window in baseline), strict=True)]
+    return [bare + max(0.0, took - bare) * times for took, times in zip(usual, more or [1.0] * len(usual), strict=True)]
+
+
 def charged(windows: Sequence[WindowTimes], after: int, excused: Sequence[float], slack: Slack = NONE) -> list[float]:
     """Return what each window took with all that belongs to it.
 
     Args:
         windows: In order.
         after: Used since the last one.
-        excused: What the baseline's windows take beside their calls.
+        excused: What it may do beside its calls.
         slack: How much more passes.
     """
     idle = [window.idle for window in windows] + [after]

@@ -7,9 +7,10 @@ import select
 import signal
 import socket
 import time
+from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
-from evaluators.worker import descendants, wire
+from evaluators.worker import descendants, warden, wire
 from evaluators.worker.failure import NOT_GIVEN, CandidateFailure, HarnessFault
 from evaluators.worker.rules import CHANNEL, OUTPUT_TYPE
 from evaluators.worker.status import Status
@@ -106,13 +107,24 @@ class Child:
         except ValueError:
             self._forged(NOT_GIVEN)
 
-    def stop(self) -> None:
-        """Let none of its threads run until `go_on`."""
-        self._signal(signal.SIGSTOP)
+    def stop(self) -> bool:
+        """Let none of its threads run until `go_on`; return whether there is still a process.
+
+        Whatever else there is in its sandbox is stopped for good: nothing that is timed may have children.
+        """
+        try:
+            if self._lifeline is not None:
+                self._lifeline.send(warden.STOP)
+                return bool(self._lifeline.recv(32))
+            signal.pidfd_send_signal(self._process, signal.SIGSTOP)
+        except (ProcessLookupError, BrokenPipeError, ConnectionResetError):
+            return False
+        return True
 
     def go_on(self) -> None:
         """Let it run again."""
-        self._signal(signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, signal.SIGCONT)
 
     def cpu_ns(self) -> int:
         """Return the processor time that all threads of the process have used, nanoseconds.
@@ -136,6 +148,16 @@ class Child:
         except OSError:
             # It ended after its answer.
             self._gone()
+
+    def cpu_ns_settled(self, patience_s: float) -> int:
+        """Return the same of a process that has been stopped, when two readings agree or after so long."""
+        before, until = self.cpu_ns_now(), time.monotonic() + patience_s
+        while True:
+            time.sleep(_NAP_S)
+            now = self.cpu_ns_now()
+            if now == before or time.monotonic() > until:
+                return now
+            before = now
 
     def _voluntary_switches(self) -> int:
         """Return the count, negative unless the process sleeps."""
@@ -219,12 +241,6 @@ class Child:
         """Send the kill without waiting for its effect."""
         if not self._ended and self._handle >= 0:
             self._kill_holder()
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            signal.pidfd_send_signal(self._process, number)
-        except ProcessLookupError:
-            return
 
     def _kill_holder(self) -> None:
         try:

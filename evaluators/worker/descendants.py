@@ -86,12 +86,22 @@ def thread_run_ns(pid: int) -> dict[int, int]:
     return times
 
 
-def worked_since(pid: int, known: Mapping[int, int]) -> list[str]:
-    """Return the names of threads that have come, or may have run, since `thread_run_ns` gave `known`.
+def await_stop(pid: int, patience_s: float) -> bool:
+    """Wait until every thread of a process that was stopped stands still; return whether that came about in time."""
+    deadline = time.monotonic() + patience_s
+    while any(_state(f"{pid}/task/{tid}") not in ("T", "Z", "X", "") for tid in thread_names(pid)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.0001)
+    return True
+
+
+def worked_since(pid: int, known: Mapping[int, int], passes_ns: int = 0) -> list[str]:
+    """Return the names of threads that have come, or have run for longer, since `thread_run_ns` gave `known`.
 
     The main thread is left out.
     """
-    idle = {tid for tid, ran_ns in thread_run_ns(pid).items() if known.get(tid) == ran_ns}
+    idle = {tid for tid, ran_ns in thread_run_ns(pid).items() if tid in known and ran_ns - known[tid] <= passes_ns}
     return sorted(name for tid, name in thread_names(pid).items() if tid != pid and tid not in idle)
 
 

@@ -99,9 +99,10 @@ class Proof:
         Return for how long the program has kept the device busy since, nanoseconds.
         """
         self._final = bench.by_wall_clock
-        if not self._final or self._trusted:
+        if not self._final:
             return 0
-        self.witness()
+        if not self._trusted:
+            self.witness()
         return bench.rest()
 
     def note(self, window: Window, busy_ns: int, *, warm: bool) -> int:

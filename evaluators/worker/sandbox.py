@@ -56,8 +56,8 @@ class Plan:
     cpu_s: int
     file_bytes: int
     processes: int
-    processor: int | None = None
-    """The one processor it runs on, None: any."""
+    processors: tuple[int, ...] = ()
+    """Those it runs on; empty: any."""
     shared_memory: bool = False
     """Whether it gets a /dev/shm, a private one where possible: locks between processes of its own are made there."""
     gpu: bool = False
@@ -144,8 +144,8 @@ def _allowed(step: Callable[[], None]) -> bool:
 
 
 def _limit(plan: Plan) -> None:
-    if plan.processor is not None:
-        os.sched_setaffinity(0, {plan.processor})
+    if plan.processors:
+        os.sched_setaffinity(0, plan.processors)
     Path("/proc/self/oom_score_adj").write_text("1000")
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limited = plan.memory_bytes is not None

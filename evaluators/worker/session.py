@@ -29,6 +29,10 @@ _AWAKE_S = 0.1
 _FALL_ASLEEP_S = 0.02
 """For how long a program's threads are waited for before it is noted how long they have run: one that is about to
 sleep would otherwise seem to have worked."""
+_STAND_STILL_S = 1.0
+"""For how long a process that was stopped is waited for to stand still."""
+_CONTINUED_NS = 2_000_000
+"""What a thread may run in a window of a GPU: each is woken to be stopped, and to go on."""
 T = TypeVar("T")
 
 
@@ -86,11 +90,11 @@ class Session:
         task: TaskSpec,
         built: Built,
         arena_bytes: int,
-        processor: int | None = None,
+        processors: frozenset[int] = frozenset(),
         *,
         results: bool,
     ) -> None:
-        """Start the process, on one `processor` or any; all requests together may take the task's time limit.
+        """Start the process, on `processors` or any; all requests together may take the task's time limit.
 
         `results`: whether what it returns is wanted in its slots.
         """
@@ -101,7 +105,7 @@ class Session:
         self._amiss: CandidateFailure | None = None
         """What reading results has found; what the program says itself when it is asked to check them comes first."""
         self.remaining_s = task.timeout_s
-        self._idle_from = self._idle_ns = 0
+        self._idle_from = self._idle_ns = self._stood_ns = 0
         restore(built)
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
         give_away(work)
@@ -114,7 +118,7 @@ class Session:
             cpu_s=int(task.timeout_s) + 60,
             file_bytes=_FILE_BYTES,
             processes=_PROCESSES,
-            processor=processor,
+            processors=tuple(processors),
             gpu=task.device == "cuda",
             work_bytes=GPU_WORK_BYTES if task.device == "cuda" else WORK_BYTES,
             writable=(built.cache,) if built.cache else (),
@@ -171,19 +175,30 @@ class Session:
 
     def stop(self) -> None:
         """On a GPU, let the process do nothing until it is `running` again: it could keep the device from others."""
-        if self._on_gpu:
-            self.child.stop()
+        if self._on_gpu and self.child.stop():
+            descendants.await_stop(self.child.pid, _STAND_STILL_S)
+            self._stood_ns = self.child.cpu_ns_settled(_STAND_STILL_S)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let a process that was stopped run meanwhile; its threads are noted, as each has woken to be stopped."""
+        """Let a process that was stopped run meanwhile; its threads are noted before, when none of them can run.
+
+        Raises CandidateFailure when it has not stood still: a timer or a child of it may have continued it.
+        """
         if self._on_gpu:
+            ran_ns = self.child.cpu_ns_now() - self._stood_ns
+            if ran_ns:
+                raise integrity(rules.OFF_CLOCK, f"ran for {ran_ns / 1e6:.1f} ms while it was stopped")
+            self._known_threads = descendants.thread_run_ns(self.child.pid)
             self.child.go_on()
-            self.know_threads()
         try:
             yield
-        finally:
-            self.stop()
+        except BaseException:
+            # It may have ended, and how is being told already.
+            if self._on_gpu:
+                self.child.stop()
+            raise
+        self.stop()
 
     @property
     def has_scalars(self) -> bool:
@@ -254,7 +269,7 @@ class Session:
 
     def working_threads(self) -> list[str]:
         """Return the names of the threads that may have worked since they were noted, the GPU driver's left out."""
-        working = descendants.worked_since(self.child.pid, self._known_threads)
+        working = descendants.worked_since(self.child.pid, self._known_threads, _CONTINUED_NS if self._stood_ns else 0)
         return [name for name in working if not name.startswith("cuda")]
 
     def empty_ns(self, index: int, tries: int) -> int:

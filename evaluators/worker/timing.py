@@ -13,8 +13,6 @@ baseline: one window alone decides, so every one must pay for all its work. Ever
 looked at before it is used again; a secret sample is taken at each answer, so that nothing written later counts.
 """
 
-import os
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +22,9 @@ from evaluators.worker.figures import aggregate, figure
 from evaluators.worker.job import Case, Figure, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.plans import CasePlan, plan_case, without_repeats
-from evaluators.worker.visit import Entrant, Run, Started, Visit, hand
+from evaluators.worker.seats import Seating
+from evaluators.worker.turn import Started
+from evaluators.worker.visit import Entrant, Run, Visit, hand
 
 _LEAST_TO_GIVE_UP, _WITH_RIVAL = 3, 3
 
@@ -51,15 +51,15 @@ def measure(run: Run) -> Times:
         for place, entrant in enumerate(run.entrants):
             for case, plan in zip(run.cases, plans, strict=True):
                 entrant.arenas.append(bench.slots(lay_out(run.task, case), plan.calls_of(place)))
-        processors = sorted(os.sched_getaffinity(0))
-        first = secrets.randbelow(len(processors))
+        seating = Seating(together=bench.pinned)
         while not _settled(times, run):
             number = len(times.call_ns)
             if number:
                 hand(run.entrants, [])
+                for process in kept.values():
+                    process.let_go()
                 hand(run.entrants, run.supply.for_new_processes(plans))
-            processor = processors[(first + number) % len(processors)] if bench.pinned else None
-            _take(Visit(run, number, processor, kept), run, times)
+            _take(Visit(run, number, seating.seats(number), kept), run, times)
     finally:
         for process in kept.values():
             process.session.end()

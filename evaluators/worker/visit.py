@@ -1,26 +1,24 @@
 """A visit of all programs that are timed: fresh processes, which give one estimate or several."""
 
-import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import median
 
-from evaluators.worker import charges, descendants, rules
+from evaluators.worker import descendants, rules
 from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.build import Built
-from evaluators.worker.charges import WindowTimes
+from evaluators.worker.charges import NONE, ON_GPU, WindowTimes, charged, excused
 from evaluators.worker.failure import CandidateFailure, HarnessFault, integrity
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example
 from evaluators.worker.plans import CasePlan
 from evaluators.worker.proof import Proof
+from evaluators.worker.seats import Seats
 from evaluators.worker.session import Session, Workshop
 from evaluators.worker.slots import Slots
 from evaluators.worker.supply import Supply
-
-_EMPTY_WINDOWS = 6
+from evaluators.worker.turn import Started, Turn
 
 
 @dataclass
@@ -65,33 +63,6 @@ class EntrantFailure(Exception):
         self.entrant, self.failure = entrant, failure
 
 
-@dataclass
-class Started:
-    """A process of an entrant, and what watches over its slots."""
-
-    session: Session
-    proofs: list[Proof]
-    descriptors: int | None = None
-    """How many files were open after loading; None: not known."""
-    begun: set[int] = field(default_factory=set)
-    """Cases that it has had."""
-    starting_s: float = 0.0
-    """For how long its device's context started in this visit."""
-    more: int | None = None
-    """How many more files were open at the end of a visit."""
-    wakes: list[int] = field(default_factory=list)
-    """The times in which it was woken in this visit, nanoseconds."""
-    lefts: list[int] = field(default_factory=list)
-    """The times after which its windows had left the device, once it was stopped, nanoseconds."""
-    prepared_ns: int = 0
-    """For how long it read the scalars of its slots since the last window."""
-
-    def go_on_with(self, examples: Sequence[list[Example]]) -> None:
-        """Fill the slots from these examples, per case, from now on."""
-        for proof, made in zip(self.proofs, examples, strict=True):
-            proof.go_on_with(made)
-
-
 def hand(entrants: Sequence[Entrant], examples: list[list[Example]]) -> None:
     """Give every entrant these examples, per case."""
     for entrant in entrants:
@@ -101,28 +72,28 @@ def hand(entrants: Sequence[Entrant], examples: list[list[Example]]) -> None:
 class Visit:
     """Processes of all entrants, one each."""
 
-    def __init__(self, run: Run, number: int, processor: int | None, kept: dict[int, Started]) -> None:
+    def __init__(self, run: Run, number: int, seats: Seats, kept: dict[int, Started]) -> None:
         """Start nothing yet.
 
         Args:
             run: What is timed.
             number: How many estimates there are before this visit.
-            processor: Where all processes run; None: anywhere.
+            seats: Where processes run.
             kept: Processes that stay from one visit to the next, by place; the baseline's is put there where it may.
         """
         self._run, self._bench, self._entrants = run, run.bench, run.entrants
         self._number, self._kept = number, kept
-        # One for all: whatever else uses that processor, or its twin on the same core, slows them alike.
-        self._processor = processor
+        self._seats = seats
         # The baseline does between its windows what the programs do between theirs: it leaves the caches alike.
         self._any_returns = any(entrant.built.binding == "value" for entrant in run.entrants[1:])
+        self._slack = ON_GPU if run.bench.by_wall_clock else NONE
         self._started: dict[int, Started] = {}
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
         """Start the processes, and end them; then verify what is left to be verified."""
         try:
-            with self._at_its_processor():
+            with self._seats.taken():
                 for place in self._turn(self._number):
                     self._open(place)
                 yield
@@ -150,8 +121,7 @@ class Visit:
         """Give all processes inputs that they have not seen, and return True, if there is room for them."""
         for place, process in self._started.items():
             with _Blame(place):
-                for proof in process.proofs:
-                    proof.forget()
+                process.let_go()
         hand(self._entrants, [])
         examples = self._run.supply.more(plans)
         if examples is None:
@@ -169,19 +139,6 @@ class Visit:
                 taken[place][index] = best
         return taken
 
-    @contextmanager
-    def _at_its_processor(self) -> Iterator[None]:
-        """What the supervisor writes for a window is then in the caches of the processor that works on it."""
-        if self._processor is None:
-            yield
-            return
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {self._processor})
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, before)
-
     def _turn(self, number: int) -> list[int]:
         return [(number + step) % len(self._entrants) for step in range(len(self._entrants))]
 
@@ -190,7 +147,7 @@ class Visit:
         entrant = self._entrants[place]
         if place in self._kept:
             process = self._started[place] = self._kept[place]
-            process.starting_s, process.wakes, process.lefts = 0.0, [], []
+            process.starting_s = 0.0
             process.session.renew()
             process.go_on_with(entrant.examples)
             return
@@ -201,8 +158,8 @@ class Visit:
         with _Blame(place):
             self._bench.rest()
             wanted = entrant.built.binding == "value" or (entrant.trusted and self._any_returns)
-            session = Session(self._run.shop, self._run.task, entrant.built, held, self._processor, results=wanted)
-            self._started[place] = Started(session, [])
+            session = Session(self._run.shop, self._run.task, entrant.built, held, self._seats.programs, results=wanted)
+            self._started[place] = Started(session, entrant.trusted)
             session.load()
             for index, case in enumerate(self._run.cases):
                 session.set_up(index, case, entrant.arenas[index])
@@ -219,8 +176,9 @@ class Visit:
     def _measure_case(self, index: int, plan: CasePlan, order: list[int]) -> dict[int, float]:
         for place in order:
             with _Blame(place):
-                self._begin(place, index, plan)
-        empty = self._empty(index)
+                self._at(place, index).begin(plan.calls_of(place), warm=plan.warm_of(place))
+        with _Blame(0):
+            empty, bare = self._at(0, index).nothing()
         newest = {place: self._newest(place) for place in order}
         windows: dict[int, list[WindowTimes]] = {place: [] for place in order}
         for turn in range(plan.windows):
@@ -228,20 +186,24 @@ class Visit:
                 with _Blame(place):
                     if turn < plan.windows_of(place):
                         windows[place].append(self._window(place, index, plan))
-        best, excused = {}, [median(times) for times in zip(*(window.beside for window in windows[0]), strict=True)]
+        best = {}
         for place in order:
             with _Blame(place):
                 self._started[place].proofs[index].check_clocks()
                 self._started[place].proofs[index].judge_kept()
                 self._check_newest(place, newest[place])
                 calls = plan.calls_of(place)
-                # What is done between windows grows with the calls.
-                free = [usual * max(1.0, calls / plan.calls_of(0)) for usual in excused]
-                slack = charges.ON_GPU if self._bench.by_wall_clock else charges.NONE
-                paid = charges.charged(windows[place], self._started[place].session.idle_ns(), free, slack)
+                free = excused(windows[0], bare, self._more(place, calls / plan.calls_of(0)))
+                paid = charged(windows[place], self._started[place].session.idle_ns(), free, self._slack)
             fixed = self._hand_over_ns(place, index)
             best[place] = self._bench.best([max(1.0, (took - empty) / calls - fixed) for took in paid])
         return best
+
+    def _more(self, place: int, ratio: float) -> tuple[float, ...]:
+        """Return how many times what the baseline does beside its calls: it makes that share of a program's calls."""
+        if not self._bench.by_wall_clock:
+            return ()
+        return ratio, ratio if self._started[place].session.copies else 0.0
 
     def _newest(self, place: int) -> int | None:
         """Return the number of the newest process of a program's sandbox, which must be the only one there."""
@@ -263,76 +225,15 @@ class Visit:
         if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:
             raise EntrantFailure(place, integrity(rules.CHILDREN, f"{others} more processes {what}"))
 
-    def _begin(self, place: int, index: int, plan: CasePlan) -> None:
-        """Fill the slots and call once to warm up, unless this process has had this case before."""
-        process = self._started[place]
-        if index not in process.begun:
-            process.proofs[index].choose()
-            self._fill(place, index)
-            if plan.warm_of(place):
-                self._window(place, index, plan, warm=True)
-        process.session.rest()
+    def _window(self, place: int, index: int, plan: CasePlan) -> WindowTimes:
+        return self._at(place, index).window(plan.calls_of(place))
 
-    def _fill(self, place: int, index: int) -> int:
-        """Fill the slots and have scalars read; return for how long the device was kept busy since, nanoseconds.
-
-        A program reads them before its tensors are there, as no clock runs while it does; the baseline plans by these.
-        """
-        session, proof, trusted = self._started[place].session, self._started[place].proofs[index], place == 0
-        if session.has_scalars:
-            if trusted:
-                proof.fill()
-            # A GPU writes the slots later than it was asked to.
-            self._bench.rest()
-            with session.running():
-                took = session.prepare(index)
-            excused = self._run.planned and (trusted or self._bench.by_wall_clock)
-            self._started[place].prepared_ns = 0 if excused else took
-        if not (trusted and session.has_scalars):
-            proof.fill()
-        return self._bench.rest()
+    def _at(self, place: int, index: int) -> Turn:
+        return Turn(self._bench, self._started[place], self._started[0], index, self._run.planned)
 
     def _hand_over_ns(self, place: int, index: int) -> float:
         layout = self._entrants[place].arenas[index].layout
         return self._bench.hand_over_ns(layout) if self._started[place].session.copies else 0.0
-
-    def _window(self, place: int, index: int, plan: CasePlan, *, warm: bool = False) -> WindowTimes:
-        process, on_gpu = self._started[place], self._bench.by_wall_clock
-        session, proof = process.session, process.proofs[index]
-        slots = proof.deal(plan.calls_of(place))
-        busy_ns = self._fill(place, index) if proof.refilled else 0
-        with session.running():
-            if on_gpu:
-                busy_ns += self._wake(process, index)
-            window = session.call(index, slots, None if self._entrants[place].trusted else proof.witness)
-            busy_ns += proof.answered(self._bench)
-            collected = session.collect(check=on_gpu)
-            # What a first window has started on a GPU may be a compiler's, which then sleeps.
-            excused = on_gpu and index not in process.begun
-            threads = [] if excused else self._bench.further_threads(session)
-        if on_gpu:
-            # What it has begun by now would keep the device from whoever is next.
-            process.lefts.append(self._bench.rest())
-            busy_ns += _beyond(process.lefts[-1], self._started[0].lefts)
-        outside = proof.note(window, busy_ns, warm=warm)
-        process.begun.add(index)
-        proof.take(slots, threads)
-        prepared, process.prepared_ns = process.prepared_ns, 0
-        if on_gpu:
-            return WindowTimes(window.cpu_ns + outside, 0, (prepared, collected))
-        # Whoever sleeps waits for somebody, who may be doing the work; what is not there yet may come when it is read.
-        beside = prepared, collected, window.read_ns, max(0, window.asleep_ns or 0)
-        return WindowTimes(window.cpu_ns, outside, beside)
-
-    def _wake(self, process: Started, index: int) -> int:
-        """Have the device turn to a program's context; return how much longer than usual that took, nanoseconds."""
-        process.wakes.append(process.session.call(index, []).wall_ns)
-        return _beyond(process.wakes[-1], self._started[0].wakes, times=2)
-
-    def _empty(self, index: int) -> int:
-        session = self._started[0].session
-        with _Blame(0), session.running():
-            return session.empty_ns(index, _EMPTY_WINDOWS)
 
     def _look_over(self, place: int) -> None:
         process = self._started[place]
@@ -355,11 +256,6 @@ class _Blame:
         """Pass everything on."""
         if isinstance(error, CandidateFailure):
             raise EntrantFailure(self._place, error) from error
-
-
-def _beyond(took: int, usual: Sequence[int], *, times: int = 1) -> int:
-    """Return how much longer something took than the baseline's usually does, nanoseconds."""
-    return int(max(0, took - times * median(usual))) if usual else 0
 
 
 def _shuffled(count: int) -> list[int]:

@@ -2,14 +2,17 @@
 
 Each namespace is held by its first process, which only collects orphans and ends when its lifeline closes; with it
 ends everything inside. It says hello on the lifeline, so that the other end learns its process id, and answers every
-byte by the number that the newest process or thread inside was given.
+byte by the number that the newest process or thread inside was given. At STOP it stops all that are inside before.
 """
 
 import os
 import signal
 import socket
+from contextlib import suppress
 
 from evaluators.worker import syscalls, wire
+
+STOP = b"s"
 
 
 def start(parent: int) -> socket.socket | None:
@@ -86,7 +89,10 @@ def _hold(lifeline: int) -> None:
     os.closerange(lifeline + 1, 4096)
     line = socket.socket(fileno=lifeline)
     line.send(b"hello")
-    while line.recv(1):
+    while asked := line.recv(1):
+        if asked == STOP:
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGSTOP)
         line.send(_newest())
     os._exit(0)
 

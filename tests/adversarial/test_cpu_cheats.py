@@ -9,7 +9,7 @@ import pytest
 from evaluators.evaluation import Effort
 from evaluators.local import LocalEvaluator
 from evaluators.solution import Solution
-from evaluators.worker import charges, plans, rules
+from evaluators.worker import plans, rules
 from evaluators.worker.status import Status
 from tests.evaluators import tiny
 
@@ -622,13 +622,6 @@ async def test_faster_than_physics_is_rejected(evaluator: LocalEvaluator, lenien
     assert (await lenient.evaluate(impossible, tiny.GOOD_CPP, "search")).passed
     possible = tiny.softmax(reference=tiny.SOFTMAX_REFERENCE + FLOOR.format(8))
     assert (await evaluator.evaluate(possible, tiny.GOOD_CPP, "search")).passed
-
-
-def test_a_single_window_must_pay_for_the_work_around_it() -> None:
-    """What is used before or after a window, or beside it beyond the baseline's, counts as that window's."""
-    honest, cheat = charges.WindowTimes(1000, 0, (90, 0)), charges.WindowTimes(10, 800, (90, 0))
-    assert charges.charged([honest, cheat, honest], 5, [90, 5]) == [1000 + 800, 10 + 800, 1000 + 5]
-    assert charges.charged([charges.WindowTimes(10, 0, (900, 0)), honest], 0, [100, 500]) == [10 + 800, 1000]
 
 
 def test_no_example_is_dealt_twice_to_a_process() -> None:

@@ -1,0 +1,145 @@
+"""One process' turn on one case: its slots are filled, it is woken, called on them, and lets go of what it returned."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from evaluators.worker.bench import Bench
+from evaluators.worker.charges import WindowTimes
+from evaluators.worker.oracle import Example
+from evaluators.worker.proof import Proof
+from evaluators.worker.session import Session
+
+_EMPTY_WINDOWS = 6
+
+
+@dataclass
+class Started:
+    """A process of an entrant, and what watches over its slots."""
+
+    session: Session
+    trusted: bool
+    """Whether it is the baseline's."""
+    proofs: list[Proof] = field(default_factory=list)
+    """Per case."""
+    descriptors: int | None = None
+    """How many files were open after loading; None: not known."""
+    begun: set[int] = field(default_factory=set)
+    """Cases that it has had."""
+    starting_s: float = 0.0
+    """For how long its device's context started in this visit."""
+    more: int | None = None
+    """How many more files were open at the end of a visit."""
+    wakes: list[int] = field(default_factory=list)
+    """For how long it was woken, nanoseconds."""
+    lefts: list[int] = field(default_factory=list)
+    """How long after its windows, when it had been stopped, the device was free, nanoseconds."""
+    prepared_ns: int = 0
+    """For how long it read the scalars of its slots since the last window."""
+
+    def let_go(self) -> None:
+        """Verify what has not been yet and hold no examples: there is no room for two sets."""
+        for proof in self.proofs:
+            proof.forget()
+
+    def go_on_with(self, examples: Sequence[list[Example]]) -> None:
+        """Fill the slots from these examples, per case, from now on."""
+        for proof, made in zip(self.proofs, examples, strict=True):
+            proof.go_on_with(made)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a turn needs."""
+
+    bench: Bench
+    process: Started
+    baseline: Started
+    """Of the same visit."""
+    index: int
+    """Of the case."""
+    planned: bool
+    """Whether the baseline is planned outside of its timed calls."""
+
+    def begin(self, calls: int, *, warm: bool) -> None:
+        """Fill the slots, and call once to `warm` up, unless this process has had this case before."""
+        if self.index not in self.process.begun:
+            self.process.proofs[self.index].choose()
+            self._fill()
+            if warm:
+                self.window(calls, warm=True)
+        self.process.session.rest()
+
+    def window(self, calls: int, *, warm: bool = False) -> WindowTimes:
+        """Take a window of so many calls; one to `warm` up does not count. Raises CandidateFailure."""
+        process, on_gpu = self.process, self.bench.by_wall_clock
+        session, proof = process.session, process.proofs[self.index]
+        slots = proof.deal(calls)
+        busy_ns = self._fill() if proof.refilled else 0
+        with session.running():
+            if on_gpu:
+                busy_ns += self._wake()
+            window = session.call(self.index, slots, None if process.trusted else proof.witness)
+            busy_ns += proof.answered(self.bench)
+            collected = session.collect(check=on_gpu)
+            # What a first window has started on a GPU may be a compiler's, which then sleeps.
+            excused = on_gpu and self.index not in process.begun
+            threads = [] if excused else self.bench.further_threads(session)
+        busy_ns += self._left() if on_gpu else 0
+        outside = proof.note(window, busy_ns, warm=warm)
+        process.begun.add(self.index)
+        proof.take(slots, threads)
+        prepared, process.prepared_ns = process.prepared_ns, 0
+        if on_gpu:
+            return WindowTimes(window.cpu_ns + outside, 0, (prepared, collected))
+        # Whoever sleeps waits for somebody, who may be doing the work; what is not there yet may come when it is read.
+        beside = prepared, collected, window.read_ns, max(0, window.asleep_ns or 0)
+        return WindowTimes(window.cpu_ns, outside, beside)
+
+    def nothing(self) -> tuple[int, int]:
+        """Return what a window without calls takes, nanoseconds, and on a GPU what it takes to collect nothing."""
+        session = self.process.session
+        with session.running():
+            empty = session.empty_ns(self.index, _EMPTY_WINDOWS)
+            return empty, self._collect_nothing() if self.bench.by_wall_clock else 0
+
+    def _collect_nothing(self) -> int:
+        took = []
+        for _ in range(_EMPTY_WINDOWS):
+            # The device turns to us, as it does when we look at what a window has left.
+            self.bench.rest()
+            took.append(self.process.session.collect(check=True))
+        return int(median(took))
+
+    def _fill(self) -> int:
+        """Fill the slots and have scalars read; return for how long the device was kept busy since, nanoseconds.
+
+        A program reads them before its tensors are there, as no clock runs while it does; the baseline plans by these.
+        """
+        session, proof, trusted = self.process.session, self.process.proofs[self.index], self.process.trusted
+        if session.has_scalars:
+            if trusted:
+                proof.fill()
+            # A GPU writes the slots later than it was asked to.
+            self.bench.rest()
+            with session.running():
+                took = session.prepare(self.index)
+            excused = self.planned and (trusted or self.bench.by_wall_clock)
+            self.process.prepared_ns = 0 if excused else took
+        if not (trusted and session.has_scalars):
+            proof.fill()
+        return self.bench.rest()
+
+    def _wake(self) -> int:
+        """Have the device turn to the process' context; return for how long it may have worked there, nanoseconds."""
+        self.process.wakes.append(self.process.session.call(self.index, []).wall_ns)
+        usual = sorted(self.baseline.wakes)
+        return max(0, self.process.wakes[-1] - 2 * usual[len(usual) // 4]) if usual else 0
+
+    def _left(self) -> int:
+        """Return for how long what a process that was stopped has left keeps the device from others, nanoseconds.
+
+        It would slow whoever is next. By the least that the baseline's ever took: what delays that one excuses nobody.
+        """
+        self.process.lefts.append(self.bench.rest())
+        return self.process.lefts[-1] - min([*self.baseline.lefts, self.process.lefts[-1]])
