@@ -26,7 +26,9 @@ class Effort:
     windows: int
     """The most windows per program, case and estimate."""
     rounds: int = 1
-    """The most estimates from the same processes, as long as inputs that they have not seen are made quickly."""
+    """The most estimates from the same processes, as long as there is room for inputs that they have not seen."""
+    most_s: float = math.inf
+    """No more estimates than at least are taken after so long."""
     hopeless: float | None = None
     """A program is not measured further once it is certainly this many times slower than its rival; None: always."""
 

@@ -28,6 +28,8 @@ class Checked:
     """Shortest processor time of one call, per case that was called."""
     failure: CandidateFailure | None = None
     failed_case: str = ""
+    threads: list[str] = field(default_factory=list)
+    """Further threads that were seen right after the last call: when it has been judged they may be gone."""
     started_s: float = 0.0
     """How long the device's context took to start."""
 
@@ -76,9 +78,10 @@ def check(checks: Checks, built: Built, cases: list[Case]) -> Checked:
             session.set_up(index, case, arenas[-1])
             _check_case(session, checks, index, case, arenas[-1], checked, answered)
         running = ""
-        _hygiene(session, checks.bench, checks.off)
+        _hygiene(session, checks.bench, checks.off, checked.threads)
     except _Wrong as wrong:
-        checked.failure, checked.failed_case = _integrity_first(session, checks, wrong.failure), running
+        failure = _integrity_first(session, checks, wrong.failure, checked.threads)
+        checked.failure, checked.failed_case = failure, running
     except CandidateFailure as failure:
         checked.failure, checked.failed_case = failure, running
     finally:
@@ -115,6 +118,7 @@ def _check_case(
     taken: list[_Taken] = []
     try:
         checked.call_ns.append(_call_twice(session, checks, index, case, arena, taken))
+        checked.threads = checks.bench.further_threads(session)
     except CandidateFailure as failure:
         if failure.status is not Status.INTEGRITY:
             _judge(checks, taken)
@@ -137,10 +141,10 @@ def _judge(checks: Checks, taken: list[_Taken]) -> float:
     return worst
 
 
-def _integrity_first(session: Session, checks: Checks, failure: CandidateFailure) -> CandidateFailure:
+def _integrity_first(session: Session, checks: Checks, failure: CandidateFailure, seen: list[str]) -> CandidateFailure:
     """Return the rule that a program with wrong outputs has broken besides, if it has, else what it got wrong."""
     try:
-        _hygiene(session, checks.bench, checks.off)
+        _hygiene(session, checks.bench, checks.off, seen)
     except CandidateFailure as broken:
         return broken if broken.status is Status.INTEGRITY else failure
     return failure
@@ -192,7 +196,7 @@ def _trespass(arena: Slots, example: Example) -> CandidateFailure | None:
     return None
 
 
-def _hygiene(session: Session, bench: Bench, off: set[str]) -> None:
+def _hygiene(session: Session, bench: Bench, off: set[str], seen: list[str]) -> None:
     patched = session.patched()
     if patched and rules.PATCHED not in off:
         message = f"the program replaced {', '.join(patched)}"
@@ -201,7 +205,7 @@ def _hygiene(session: Session, bench: Bench, off: set[str]) -> None:
     if others and rules.CHILDREN not in off:
         message = f"{others} more processes were running after the last call"
         raise integrity(rules.CHILDREN, message)
-    threads = bench.further_threads(session)
+    threads = bench.further_threads(session) or seen
     if threads and rules.THREADS not in off:
         message = f"{len(threads)} more threads ({', '.join(threads)}) were running after the last call"
         raise integrity(rules.THREADS, message)

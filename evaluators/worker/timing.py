@@ -1,9 +1,8 @@
 """Timing: programs in sibling processes, taken in turn, by the supervisor's clock (`cpu-abba-1`, `cuda-strict-1`).
 
-A visit starts a fresh process per program and takes one estimate. On a GPU it takes more, as long as new inputs are
-made sooner than new processes are ready: no process of a program is given the same inputs twice. On the processor no
-visit's inputs come again at all. The baseline, which nobody distrusts, is started once on a GPU; on the processor it is
-started in each visit, and all processes of a visit share one processor with the supervisor, another one than before.
+A visit starts a fresh process per program and takes one estimate; on a GPU it takes more, each with new inputs. The
+baseline, which nobody distrusts, is started once on a GPU; on the processor it is started in each visit, and all
+processes of a visit share one processor with the supervisor, another one than before.
 An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the
 supervisor writes fresh secret inputs and poison into the window's slots, so all programs find their data equally
 warm. It reads its clock around each window. A program's time on a case is what the device's protocol makes of its
@@ -35,6 +34,7 @@ class Times:
 
     call_ns: list[list[list[float]]] = field(default_factory=list)
     plans: list[CasePlan] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
     device_s: float = 0.0
     """For how long the device was held, the starts of its contexts left out."""
     descriptors: dict[int, int] = field(default_factory=dict)
@@ -45,7 +45,6 @@ def measure(run: Run) -> Times:
     """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
     bench, plans = run.bench, _plans(run)
     times = Times(plans=plans)
-    started = time.monotonic()
     kept: dict[int, Started] = {}
     try:
         for place, entrant in enumerate(run.entrants):
@@ -63,7 +62,7 @@ def measure(run: Run) -> Times:
     finally:
         for process in kept.values():
             process.session.end()
-        times.device_s += time.monotonic() - started
+        times.device_s += time.monotonic() - times.began
         for entrant in run.entrants:
             for arena in entrant.arenas:
                 arena.close()
@@ -111,8 +110,10 @@ def _settled(times: Times, run: Run) -> bool:
     taken, effort = len(times.call_ns), run.effort
     if _hopeless(times, run.task, effort):
         return True
-    if taken < effort.estimates or taken >= effort.most_estimates:
-        return taken >= effort.most_estimates
+    if taken < effort.estimates:
+        return False
+    if taken >= effort.most_estimates or time.monotonic() > times.began + effort.most_s:
+        return True
     for place in range(1, len(times.call_ns[0])):
         interval = _ratio(times, run.task, 0, place)
         if interval.high / interval.low > 1 + 2 * effort.wanted:

@@ -108,6 +108,15 @@ def scaled() -> Task:
     return base.model_copy(update={"reference": reference, "inputs": inputs})
 
 
+@pytest.mark.parametrize(("most_s", "estimates"), [(0.0, 5), (60.0, 7)])
+def test_after_a_while_no_more_estimates_are_taken_than_at_least(shop: Workshop, most_s: float, estimates: int) -> None:
+    bench = Recording()
+    bench.efforts = {"search": Effort(5, 7, 1e-6, 0.3, windows=4, most_s=most_s)}
+    job = decode(Job, job_data(tiny.softmax(60), [tiny.GOOD_DPS], "search", ()))
+    (verdict,) = Assessor(shop, bench).run(job).programs
+    assert {case.timed.estimates for case in verdict.cases if case.timed is not None} == {estimates}
+
+
 def ends(shop: Workshop, bench: Bench) -> list[tuple[Status, str]]:
     rival = ATTENTIVE.replace("torch.softmax(x, 1, out=y)", "y.copy_(torch.softmax(x, 1))")
     job = job_data(tiny.softmax(60), [tiny.python(ATTENTIVE), tiny.python(rival)], "search", rules.ALL)
