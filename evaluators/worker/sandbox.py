@@ -17,7 +17,7 @@ NOBODY = 65534
 SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys/devices/system/cpu", "/nix/store")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"
-_OPEN_FILES = 1024
+_OPEN_FILES, _TIMERS = 1024, 16
 WORK_BYTES, GPU_WORK_BYTES = 64 << 20, 1 << 30
 """Room for what a process writes, and for what compilers for a GPU leave behind besides."""
 GPU_WRITABLE = (
@@ -157,6 +157,8 @@ def _limit(plan: Plan) -> None:
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_NPROC, plan.processes),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        # What a GPU's driver needs is not known.
+        (resource.RLIMIT_SIGPENDING, resource.RLIM_INFINITY if plan.gpu else _TIMERS),
     ):
         hard = resource.getrlimit(kind)[1]
         both = value != resource.RLIM_INFINITY and hard != resource.RLIM_INFINITY

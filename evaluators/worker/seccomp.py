@@ -49,8 +49,8 @@ _REFUSED = {
     "kexec_load": (246, 104),
     "open_by_handle_at": (304, 265),
 }
-# Memory that no limit counts. The GPU's driver makes such.
-_REFUSED_WITHOUT_GPU = {"memfd_create": (319, 279), "shmget": (29, 194)}
+# Memory that no limit counts, which the GPU's driver makes; and timers: thousands of them slow whoever is next.
+_REFUSED_WITHOUT_GPU = {"memfd_create": (319, 279), "shmget": (29, 194), "timerfd_create": (283, 85)}
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 

@@ -9,6 +9,8 @@ import torch
 from evaluators.worker.status import Status
 
 _WORST = 1e9
+_ROUNDING = 1e-6
+"""Of a share of so many elements as a tensor has."""
 _TINY = 1e-8
 """Added to |expected| in a relative error of the rule `either`."""
 
@@ -61,7 +63,7 @@ def look_closer(rule: Rule, got: torch.Tensor, expected: torch.Tensor) -> Findin
     if broken:
         message = f"{broken} of {total} elements are not finite"
         return Finding(Status.NON_FINITE, _WORST, matched, normalised, message)
-    if count > (1.0 - rule.matched) * total:
+    if count > (1.0 - rule.matched) * total + _ROUNDING:
         message = f"{count} of {total} elements are wrong; {_where(wrong, error, got, expected)}"
         return Finding(Status.WRONG_VALUES, min(float(error.max()), _WORST), matched, normalised, message)
     return _together(rule, min(float(error.masked_fill(wrong, 0.0).max()), _WORST), matched, normalised)
@@ -120,6 +122,9 @@ def _elements(rule: Rule, got: torch.Tensor, expected: torch.Tensor) -> tuple[to
     error = (got - expected).abs_()
     allowed = _allowed(rule, expected)
     wrong = ~(error <= allowed)
+    if rule.kind == "sum":
+        # Where an infinity is expected the error is infinite, and so is what is allowed.
+        wrong |= ~torch.isfinite(expected)
     if wrong.any():
         same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
         wrong &= ~same

@@ -220,6 +220,9 @@ class Visit:
             raise HarnessFault("the processes of a sandbox cannot be counted any more")
         if before is not None and now is not None:
             self._refuse_others(place, now - before, "or threads were started in timed calls")
+            # Whoever starts enough of them is given the same number again.
+            others = self._started[place].session.child.others(alone=False)
+            self._refuse_others(place, others, "were running while it was timed")
 
     def _refuse_others(self, place: int, others: int, what: str) -> None:
         if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:

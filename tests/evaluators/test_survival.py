@@ -180,12 +180,28 @@ def run(x, y):
         "process_vm_readv": refused(libc.process_vm_readv, os.getpid(), None, 0, None, 0, 0),
         "memfd_create": refused(libc.memfd_create, b"hidden", 0),
         "shmget": refused(libc.shmget, 0, huge, 0o1600),
+        "timerfd_create": refused(libc.timerfd_create, 1, 0),
         "namespaces": refused(libc.unshare, 0x10000000),
     }
     raise ValueError(str([name for name, is_refused in found.items() if not is_refused]))
 """
     result = await _result_with_layers(evaluator, tiny.python(text), "seccomp")
     assert result.message == "ValueError: ['other advice']"
+
+
+async def test_only_a_few_timers_can_be_armed(evaluator: LocalEvaluator) -> None:
+    """Thousands, spread over what follows a program's window, would slow whoever is next on its processor."""
+    text = """
+import ctypes
+libc, made = ctypes.CDLL(None), []
+
+def run(x, y):
+    while len(made) < 100 and libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) == 0:
+        made.append(1)
+    raise ValueError(f"made {len(made)}")
+"""
+    result = await evaluator.evaluate(tiny.softmax(), tiny.python(text), "check")
+    assert result.message == "ValueError: made 16"
 
 
 async def test_large_files_are_refused(evaluator: LocalEvaluator) -> None:

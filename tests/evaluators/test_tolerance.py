@@ -68,6 +68,25 @@ def test_an_expected_infinity_is_right_by_the_sum_rule_and_wrong_by_the_other() 
     assert found(FIB, values, values).status is Status.NON_FINITE
 
 
+@pytest.mark.parametrize("dtype", [dtype for dtype in FLOATS if dtype is not torch.float8_e4m3fn])
+@pytest.mark.parametrize("expected", [math.inf, -math.inf])
+def test_where_an_infinity_is_expected_nothing_else_is_right(expected: float, dtype: torch.dtype) -> None:
+    for got in (12345.0, 0.0, -expected):
+        finding = found(Rule(1e-2, 1e-2), [got, 1.0], [expected, 1.0], dtype)
+        assert finding.status is Status.WRONG_VALUES
+        assert finding.matched == 0.5
+    assert found(Rule(1e-2, 1e-2), [expected, 1.0], [expected, 1.0], dtype).status is Status.PASSED
+
+
+@pytest.mark.parametrize("total", [10, 100, 1000])
+@pytest.mark.parametrize("tenths", range(1, 10))
+def test_just_as_many_elements_as_may_be_wrong_are_excused(tenths: int, total: int) -> None:
+    wrong = total - tenths * total // 10
+    rule, expected = Rule(1e-2, 1e-2, matched=tenths / 10), [1.0] * total
+    assert found(rule, [9.0] * wrong + expected[wrong:], expected).status is Status.PASSED
+    assert found(rule, [9.0] * (wrong + 1) + expected[wrong + 1 :], expected).status is Status.WRONG_VALUES
+
+
 def test_the_normalised_error_sees_what_no_element_shows() -> None:
     generator = torch.Generator().manual_seed(1)
     expected = 0.02 * torch.randn(4000, generator=generator)
