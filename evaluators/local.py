@@ -124,7 +124,11 @@ class LocalEvaluator:
         if not line:
             code = await process.wait()
             tail = "no output" if self._folder is None else launch.log_tail(self._folder)
-            return {"error": {"kind": "harness", "message": f"the supervisor ended ({code}): {tail}"}}
+            message = f"the supervisor ended ({code}): {tail}"
+            if "job" in request and code >= 0:
+                # Whatever kills it from outside gives a signal.
+                message += f"; the reference of task {request['job']['task']['name']} may have ended its process"
+            return {"error": {"kind": "harness", "message": message}}
         return dict(json.loads(line))
 
     async def _start(self) -> asyncio.subprocess.Process:

@@ -458,3 +458,16 @@ async def _all_gone(scratch: Path) -> None:
     while _workers(scratch) and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
     assert _workers(scratch) == {}
+
+
+async def test_a_reference_that_ends_the_process_is_named() -> None:
+    local = LocalEvaluator()
+    ending = tiny.softmax(reference="import os\nos._exit(0)\n" + tiny.SOFTMAX_REFERENCE)
+    try:
+        with pytest.raises(
+            InfrastructureError, match=f"the reference of task {ending.name} may have ended its process"
+        ):
+            await local.evaluate(ending, tiny.GOOD_DPS, "check")
+        assert (await local.evaluate(tiny.softmax(), tiny.GOOD_DPS, "check")).passed
+    finally:
+        await local.close()
