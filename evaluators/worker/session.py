@@ -193,8 +193,7 @@ class Session:
             self.child.go_on()
         try:
             yield
-        except BaseException:
-            # It may have ended, and how is being told already.
+        except BaseException:  # raised again; it may have ended, so that its clock, which `stop` reads, is not asked
             if self._on_gpu:
                 self.child.stop()
             raise

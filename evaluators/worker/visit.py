@@ -185,7 +185,7 @@ class Visit:
             for place in order if turn % 2 == 0 else reversed(order):
                 with _Blame(place):
                     if turn < plan.windows_of(place):
-                        windows[place].append(self._window(place, index, plan))
+                        windows[place].append(self._at(place, index).window(plan.calls_of(place)))
         best = {}
         for place in order:
             with _Blame(place):
@@ -227,9 +227,6 @@ class Visit:
     def _refuse_others(self, place: int, others: int, what: str) -> None:
         if others and not self._entrants[place].trusted and rules.CHILDREN not in self._run.off:
             raise EntrantFailure(place, integrity(rules.CHILDREN, f"{others} more processes {what}"))
-
-    def _window(self, place: int, index: int, plan: CasePlan) -> WindowTimes:
-        return self._at(place, index).window(plan.calls_of(place))
 
     def _at(self, place: int, index: int) -> Turn:
         return Turn(self._bench, self._started[place], self._started[0], index, self._run.planned)
