@@ -11,12 +11,22 @@ _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
 
 
 def figure(estimates: Sequence[float]) -> Figure:
-    """Return the median of positive estimates with an interval.
+    """Return the median of positive estimates with an interval, as `combined` has it."""
+    return _figure(statistics.median(estimates), estimates)
 
-    The interval is Student's t (95 %) around the mean of the logarithms, widened where needed to hold the median.
+
+def combined(estimates: Sequence[Sequence[float]], how: str) -> Figure:
+    """Return one figure of positive estimates, each a sequence of the cases' figures, with an interval.
+
+    The value aggregates the medians of the cases: what disturbs one case in one estimate moves nothing else. The
+    interval is Student's t (95 %) around the mean of the estimates' logarithms, widened where needed to hold the value.
     With a single estimate it is the estimate itself.
     """
-    value = statistics.median(estimates)
+    medians = [statistics.median(case) for case in zip(*estimates, strict=True)]
+    return _figure(aggregate(medians, how), [aggregate(estimate, how) for estimate in estimates])
+
+
+def _figure(value: float, estimates: Sequence[float]) -> Figure:
     if len(estimates) < 2:
         return Figure(value, value, value)
     logs = [math.log(estimate) for estimate in estimates]

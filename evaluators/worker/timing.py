@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evaluators.worker.bench import Bench, Effort
-from evaluators.worker.figures import aggregate, figure
+from evaluators.worker.figures import combined
 from evaluators.worker.job import Case, Figure, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.plans import CasePlan, plan_case, without_repeats
@@ -39,6 +39,11 @@ class Times:
     """For how long the device was held, the starts of its contexts left out."""
     descriptors: dict[int, int] = field(default_factory=dict)
     """Entrant -> how many more files were open at the end than after loading (the most seen)."""
+
+    def ratio(self, numerator: int, denominator: int, how: str) -> Figure:
+        """Return the time of one entrant / the time of another, over the cases and the estimates."""
+        estimates = [[a / b for a, b in zip(one[numerator], one[denominator], strict=True)] for one in self.call_ns]
+        return combined(estimates, how)
 
 
 def measure(run: Run) -> Times:
@@ -72,12 +77,15 @@ def measure(run: Run) -> Times:
 
 def _take(visit: Visit, run: Run, times: Times) -> None:
     """Add the estimates of a visit to `times`."""
-    until = len(times.call_ns) + run.effort.rounds
+    began, most = time.monotonic(), len(times.call_ns) + run.effort.rounds
     with visit.under_way():
-        while True:
-            times.call_ns.append(visit.estimate(times.plans, len(times.call_ns)))
-            if _settled(times, run) or len(times.call_ns) == until or not visit.renewed(times.plans):
+        times.call_ns.append(visit.estimate(times.plans, len(times.call_ns)))
+        # Processes differ, by the memory that each happens to be given: half of the time goes into starting new ones.
+        until = 2 * time.monotonic() - began
+        while not (_settled(times, run) or len(times.call_ns) == most or time.monotonic() > until):
+            if not visit.renewed(times.plans):
                 break
+            times.call_ns.append(visit.estimate(times.plans, len(times.call_ns)))
     times.device_s -= visit.starting_s
     for place, more in visit.more_descriptors().items():
         times.descriptors[place] = max(times.descriptors.get(place, 0), more)
@@ -115,7 +123,7 @@ def _settled(times: Times, run: Run) -> bool:
     if taken >= effort.most_estimates or time.monotonic() > times.began + effort.most_s:
         return True
     for place in range(1, len(times.call_ns[0])):
-        interval = _ratio(times, run.task, 0, place)
+        interval = times.ratio(0, place, run.task.aggregate)
         if interval.high / interval.low > 1 + 2 * effort.wanted:
             return False
     return True
@@ -125,14 +133,4 @@ def _hopeless(times: Times, task: TaskSpec, effort: Effort) -> bool:
     """Return whether the first program is certainly slower than its rival, the second, by the effort's margin."""
     if effort.hopeless is None or len(times.call_ns) < _LEAST_TO_GIVE_UP or len(times.call_ns[0]) != _WITH_RIVAL:
         return False
-    return _ratio(times, task, 2, 1).high * effort.hopeless < 1
-
-
-def _ratio(times: Times, task: TaskSpec, numerator: int, denominator: int) -> Figure:
-    """Return time of one entrant / time of another, over the estimates."""
-    return figure(
-        [
-            aggregate([a / b for a, b in zip(one[numerator], one[denominator], strict=True)], task.aggregate)
-            for one in times.call_ns
-        ]
-    )
+    return times.ratio(2, 1, task.aggregate).high * effort.hopeless < 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from evaluators.worker.build import Built
 from evaluators.worker.check import Checked
 from evaluators.worker.failure import CandidateFailure
-from evaluators.worker.figures import aggregate, figure
+from evaluators.worker.figures import combined, figure
 from evaluators.worker.job import (
     Case,
     CaseVerdict,
@@ -59,7 +59,10 @@ def timed_cases(verdicts: Sequence[CaseVerdict], cases: Sequence[Case], times: T
 
 def objective(task: TaskSpec, times: Times, place: int) -> Figure:
     """Return the task's objective for the entrant at `place`, over the estimates."""
-    return figure([_one_objective(task, estimate, place) for estimate in times.call_ns])
+    if task.objective == "ratio":
+        return times.ratio(0, place, task.aggregate)
+    per_case = [[ns / _NS_PER[task.unit] for ns in estimate[place]] for estimate in times.call_ns]
+    return combined(per_case, task.aggregate)
 
 
 def pairs(task: TaskSpec, states: Sequence[State], running: Sequence[int], times: Times) -> tuple[PairVerdict, ...]:
@@ -68,8 +71,7 @@ def pairs(task: TaskSpec, states: Sequence[State], running: Sequence[int], times
     for place_a, a in enumerate(running, start=1):
         for place_b, b in enumerate(running[place_a:], start=place_a + 1):
             if states[a].failure is None and states[b].failure is None:
-                ratios = [_ratio(task, estimate, place_b, place_a) for estimate in times.call_ns]
-                found.append(PairVerdict(a, b, figure(ratios)))
+                found.append(PairVerdict(a, b, times.ratio(place_b, place_a, task.aggregate)))
     return tuple(found)
 
 
@@ -91,13 +93,3 @@ def verdict(state: State, off: set[str]) -> ProgramVerdict:
         device_s=state.device_s,
         wall_s=state.wall_s,
     )
-
-
-def _one_objective(task: TaskSpec, estimate: list[list[float]], place: int) -> float:
-    if task.objective == "ratio":
-        return _ratio(task, estimate, 0, place)
-    return aggregate([ns / _NS_PER[task.unit] for ns in estimate[place]], task.aggregate)
-
-
-def _ratio(task: TaskSpec, estimate: list[list[float]], numerator: int, denominator: int) -> float:
-    return aggregate([x / y for x, y in zip(estimate[numerator], estimate[denominator], strict=True)], task.aggregate)
