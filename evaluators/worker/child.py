@@ -149,16 +149,6 @@ class Child:
             # It ended after its answer.
             self._gone()
 
-    def cpu_ns_settled(self, patience_s: float) -> int:
-        """Return the same of a process that has been stopped, when two readings agree or after so long."""
-        before, until = self.cpu_ns_now(), time.monotonic() + patience_s
-        while True:
-            time.sleep(_NAP_S)
-            now = self.cpu_ns_now()
-            if now == before or time.monotonic() > until:
-                return now
-            before = now
-
     def _voluntary_switches(self) -> int:
         """Return the count, negative unless the process sleeps."""
         try:

@@ -70,20 +70,48 @@ def await_sleep(pid: int, patience_s: float) -> bool:
     return True
 
 
-def thread_run_ns(pid: int) -> dict[int, int]:
-    """Return for how long each thread of a process has run, nanoseconds, by its identity; none when it is gone.
+class Schedule(NamedTuple):
+    """The kernel's account of one thread."""
+
+    ran_ns: int
+    waited_ns: int
+    """Time in which it was ready to run and had no processor."""
+    turns: int
+    """How often it was given a processor."""
+
+
+def schedule(pid: int | str) -> Schedule | None:
+    """Return the account of a process' main thread (`self`: this process), or of thread `PID/task/TID`.
+
+    None when the kernel keeps none.
+    """
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:
+            ran, waited, turns = file.read().split()
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    return Schedule(int(ran), int(waited), int(turns))
+
+
+def thread_schedules(pid: int) -> dict[int, Schedule]:
+    """Return the accounts of a process' threads by their identity, none when it is gone.
 
     Threads of which the kernel keeps no account are left out.
     """
-    times = {}
+    accounts = {}
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
             account = schedule(f"{pid}/task/{tid}")
             if account is not None:
-                times[int(tid)] = account.ran_ns
+                accounts[int(tid)] = account
     except (FileNotFoundError, ProcessLookupError):
-        return times
-    return times
+        return accounts
+    return accounts
+
+
+def thread_run_ns(pid: int) -> dict[int, int]:
+    """Return for how long each thread of a process has run, nanoseconds, by its identity."""
+    return {tid: account.ran_ns for tid, account in thread_schedules(pid).items()}
 
 
 def await_stop(pid: int, patience_s: float) -> None:
@@ -110,27 +138,6 @@ def descriptors(pid: int) -> int | None:
         return len(os.listdir(f"/proc/{pid}/fd"))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-
-
-class Schedule(NamedTuple):
-    """The kernel's account of one thread."""
-
-    ran_ns: int
-    waited_ns: int
-    """Time in which it was ready to run and had no processor."""
-
-
-def schedule(pid: int | str) -> Schedule | None:
-    """Return the account of a process' main thread (`self`: this process), or of thread `PID/task/TID`.
-
-    None when the kernel keeps none.
-    """
-    try:
-        with open(f"/proc/{pid}/schedstat", "rb") as file:
-            ran, waited, _ = file.read().split()
-    except (FileNotFoundError, ProcessLookupError, ValueError):
-        return None
-    return Schedule(int(ran), int(waited))
 
 
 def _state_and_parent(pid: int) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
 from evaluators.worker.slots import Slots
+from evaluators.worker.standing import Standing
 from evaluators.worker.status import Status
 
 _FILE_BYTES = 64 << 20
@@ -105,7 +106,8 @@ class Session:
         self._amiss: CandidateFailure | None = None
         """What reading results has found; what the program says itself when it is asked to check them comes first."""
         self.remaining_s = task.timeout_s
-        self._idle_from = self._idle_ns = self._stood_ns = 0
+        self._idle_from = self._idle_ns = 0
+        self._standing: Standing | None = None
         restore(built)
         work = shop.new_folder(f"run-{os.urandom(6).hex()}")
         give_away(work)
@@ -176,8 +178,7 @@ class Session:
     def stop(self) -> None:
         """On a GPU, let the process do nothing until it is `running` again: it could keep the device from others."""
         if self._on_gpu and self.child.stop():
-            descendants.await_stop(self.child.pid, _STAND_STILL_S)
-            self._stood_ns = self.child.cpu_ns_settled(_STAND_STILL_S)
+            self._standing = Standing(self.child, _STAND_STILL_S)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -186,7 +187,7 @@ class Session:
         Raises CandidateFailure when it has not stood still: a timer or a child of it may have continued it.
         """
         if self._on_gpu:
-            ran_ns = self.child.cpu_ns_now() - self._stood_ns
+            ran_ns = 0 if self._standing is None else self._standing.ran_ns()
             if ran_ns:
                 raise integrity(rules.OFF_CLOCK, f"ran for {ran_ns / 1e6:.1f} ms while it was stopped")
             self._known_threads = descendants.thread_run_ns(self.child.pid)
@@ -268,7 +269,9 @@ class Session:
 
     def working_threads(self) -> list[str]:
         """Return the names of the threads that may have worked since they were noted, the GPU driver's left out."""
-        working = descendants.worked_since(self.child.pid, self._known_threads, _CONTINUED_NS if self._stood_ns else 0)
+        working = descendants.worked_since(
+            self.child.pid, self._known_threads, 0 if self._standing is None else _CONTINUED_NS
+        )
         return [name for name in working if not name.startswith("cuda")]
 
     def empty_ns(self, index: int, tries: int) -> int:

@@ -35,6 +35,11 @@ def arm():
 threading.Thread(target=arm, daemon=True).start()
 {IDLE}
 """
+WITH_A_THREAD = f"""
+import threading, time
+threading.Thread(target=lambda: [time.sleep(0.001) for _ in range(1000000)], daemon=True).start()
+{IDLE}
+"""
 WITH_A_CHILD = f"""
 import os
 if os.fork() == 0:
@@ -77,6 +82,26 @@ def test_a_timer_that_continues_its_program_is_an_offence(shop: Workshop) -> Non
         with pytest.raises(CandidateFailure, match="while it was stopped") as caught, session.running():
             pass
         assert (caught.value.status, caught.value.rule) == (Status.INTEGRITY, rules.OFF_CLOCK)
+
+
+def test_one_that_ran_for_a_moment_is_found_out(shop: Workshop) -> None:
+    with stopped(shop, WITH_A_THREAD) as session:
+        session.child.go_on()
+        time.sleep(0.01)
+        session.child.stop()
+        descendants.await_stop(session.child.pid, 1)
+        with pytest.raises(CandidateFailure, match="while it was stopped"), session.running():
+            pass
+
+
+def test_a_clock_that_is_late_is_no_offence(shop: Workshop) -> None:
+    with stopped(shop, WITH_A_THREAD) as session:
+        standing = session._standing
+        assert standing is not None
+        standing._cpu_ns -= 100_000  # as it would have read before the kernel brought it up to date
+        assert standing.ran_ns() == 0
+        standing._turns = {}  # as on a kernel without such accounts
+        assert standing.ran_ns() == 100_000
 
 
 def test_children_stand_still_for_good(shop: Workshop) -> None:
