@@ -114,13 +114,20 @@ def thread_run_ns(pid: int) -> dict[int, int]:
     return {tid: account.ran_ns for tid, account in thread_schedules(pid).items()}
 
 
-def await_stop(pid: int, patience_s: float) -> None:
-    """Wait until every thread of a process that was stopped stands still, or so long; its clock tells then."""
+def await_stop(pid: int, patience_s: float) -> bool:
+    """Wait until no thread of a process that was stopped can run, or so long; return whether all have stopped."""
     deadline = time.monotonic() + patience_s
-    while any(_state(f"{pid}/task/{tid}") not in ("T", "Z", "X", "") for tid in thread_names(pid)):
-        if time.monotonic() > deadline:
-            return
+    while True:
+        states = {_state(f"{pid}/task/{tid}") for tid in thread_names(pid)}
+        if not states - {"T", "Z", "X", ""} or time.monotonic() > deadline:
+            return states == {"T"}
         time.sleep(0.0001)
+
+
+def stopped_turns(pid: int) -> dict[int, int]:
+    """Return how often each thread of a process that stands stopped was given a processor, by its identity."""
+    accounts = thread_schedules(pid)
+    return {tid: account.turns for tid, account in accounts.items() if _state(f"{pid}/task/{tid}") == "T"}
 
 
 def worked_since(pid: int, known: Mapping[int, int], passes_ns: int = 0) -> list[str]:

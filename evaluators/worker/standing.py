@@ -14,24 +14,24 @@ class Standing:
 
         Raises CandidateFailure when it has ended.
         """
-        descendants.await_stop(child.pid, patience_s)
+        all_stopped = descendants.await_stop(child.pid, patience_s)
         self._child, self._cpu_ns, until = child, child.cpu_ns_now(), time.monotonic() + patience_s
         while True:
-            before, self._turns = self._cpu_ns, self._turns_now()
+            before, turns = self._cpu_ns, descendants.stopped_turns(child.pid)
             self._cpu_ns = child.cpu_ns_now()
             if self._cpu_ns == before or time.monotonic() > until:
-                return
+                break
+        self._turns = turns if all_stopped else {}
 
     def ran_ns(self) -> int:
-        """Return for how long it has run since, nanoseconds.
+        """Return for how long it has run since, nanoseconds; 0 when nobody can have continued it.
 
-        The clock of a thread that is on its way off a processor may be brought up to date only later: none was given a
-        processor since, then. Where the kernel keeps no account of that, the clock decides.
+        A thread that had stopped may have been pushed off its processor just before it could leave it, and is given one
+        again for that. Whoever continues a process, though, continues all of its threads. Where the kernel keeps no
+        account of their turns, the clock decides.
         """
         ran_ns = self._child.cpu_ns_now() - self._cpu_ns
-        return 0 if ran_ns and self._turns and self._turns == self._turns_now() else ran_ns
-
-    def _turns_now(self) -> dict[int, int]:
-        """Return how often each thread was given a processor."""
-        accounts = descendants.thread_schedules(self._child.pid)
-        return {tid: account.turns for tid, account in accounts.items()}
+        if ran_ns and self._turns:
+            still = self._turns.items() & descendants.stopped_turns(self._child.pid).items()
+            return 0 if still else ran_ns
+        return ran_ns

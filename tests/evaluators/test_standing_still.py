@@ -94,12 +94,17 @@ def test_one_that_ran_for_a_moment_is_found_out(shop: Workshop) -> None:
             pass
 
 
-def test_a_clock_that_is_late_is_no_offence(shop: Workshop) -> None:
+def test_one_thread_that_was_late_to_leave_its_processor_is_no_offence(shop: Workshop) -> None:
     with stopped(shop, WITH_A_THREAD) as session:
         standing = session._standing
         assert standing is not None
-        standing._cpu_ns -= 100_000  # as it would have read before the kernel brought it up to date
+        turns = dict(standing._turns)
+        assert len(turns) >= 2
+        standing._cpu_ns -= 100_000  # as it would have read before the main thread left
+        standing._turns = turns | {session.child.pid: turns[session.child.pid] - 1}
         assert standing.ran_ns() == 0
+        standing._turns = {tid: count - 1 for tid, count in turns.items()}  # all were given a processor: continued
+        assert standing.ran_ns() == 100_000
         standing._turns = {}  # as on a kernel without such accounts
         assert standing.ran_ns() == 100_000
 
