@@ -1,7 +1,7 @@
 """Timing: programs in sibling processes, taken in turn, by the supervisor's clock (`cpu-abba-1`, `cuda-strict-1`).
 
-A visit starts a fresh process per program and takes one estimate; on a GPU it takes more, each with new inputs. The
-baseline, which nobody distrusts, is started once on a GPU; on the processor it is started in each visit, and all
+A visit starts a fresh process per program and takes one estimate; on a GPU it takes more, each with new inputs, for as
+long as it took to start: processes differ. The baseline, which nobody distrusts, is started once on a GPU; on the processor it is started in each visit, and all
 processes of a visit share one processor with the supervisor, another one than before.
 An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the
 supervisor writes fresh secret inputs and poison into the window's slots, so all programs find their data equally
@@ -80,7 +80,6 @@ def _take(visit: Visit, run: Run, times: Times) -> None:
     began, most = time.monotonic(), len(times.call_ns) + run.effort.rounds
     with visit.under_way():
         times.call_ns.append(visit.estimate(times.plans, len(times.call_ns)))
-        # Processes differ, by the memory that each happens to be given: half of the time goes into starting new ones.
         until = 2 * time.monotonic() - began
         while not (_settled(times, run) or len(times.call_ns) == most or time.monotonic() > until):
             if not visit.renewed(times.plans):
