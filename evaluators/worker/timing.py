@@ -1,8 +1,9 @@
 """Timing: programs in sibling processes, taken in turn, by the supervisor's clock (`cpu-abba-1`, `cuda-strict-1`).
 
 A visit starts a fresh process per program and takes one estimate; on a GPU it takes more, each with new inputs, for as
-long as it took to start: processes differ. The baseline, which nobody distrusts, is started once on a GPU; on the processor it is started in each visit, and all
-processes of a visit share one processor with the supervisor, another one than before.
+long as it took to start: processes differ. The baseline, which nobody distrusts, is started once on a GPU; on the
+processor it is started in each visit, and all processes of a visit share one processor with the supervisor, another one
+than before.
 An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the
 supervisor writes fresh secret inputs and poison into the window's slots, so all programs find their data equally
 warm. It reads its clock around each window. A program's time on a case is what the device's protocol makes of its
