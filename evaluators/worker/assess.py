@@ -179,7 +179,7 @@ class _Run:
             )
             times = measure(run)
         if self._bench.device == "cuda":
-            note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} for first inputs, {times.device_s:.2f} afterwards"
+            note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} first inputs, {times.device_s:.2f} afterwards"
             for state in states:
                 state.notes.append(note)
         times.device_s += made_s
