@@ -11,7 +11,7 @@ import typer
 from checkpoints.place import Place
 from graph.cli.codes import DONE, FAILED
 from graph.cli.files import read_text
-from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.options import AsJson, Debug, HomeFolder, TaskName
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EffortName = Literal["check", "search", "certify"]
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one parameter per option
-    task: Annotated[str, typer.Argument(help="A built-in task, a folder with task.toml, or a file of yours.")],
+    task: TaskName,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -96,7 +96,7 @@ class _Asked:
         from evaluators.resolve import resolve_task
         from evaluators.worker.status import Status
         from graph.cli.kernelbench import COMPILED, with_compiled
-        from graph.cli.machine import NO_GPU, lacks_gpu
+        from graph.cli.machine import lacks_gpu, no_gpu
         from graph.presets import resolve
         from graph.report.comparison import comparison
 
@@ -113,7 +113,7 @@ class _Asked:
         for program in facts["programs"]:
             if program["file"] == COMPILED:
                 program["log"] = ""  # the compiler's, of no use to who asks for their own programs
-        return {**facts, **({"note": NO_GPU} if untimed else {}), "record": judged.record}, passed
+        return {**facts, **({"note": no_gpu(chosen.verdict)} if untimed else {}), "record": judged.record}, passed
 
 
 def evaluations(

@@ -73,7 +73,16 @@ def version(package: str) -> str:
         return ""
 
 
-NO_GPU = "this machine has no GPU: programs were built for sm_90a and checked as far as that goes, not timed"
+def no_gpu(verdict: str) -> str:
+    """Return what was done instead, where programs were to be judged on a GPU; `verdict` is the task's field."""
+    done = "this machine has no GPU: programs were built for sm_90a and checked as far as that goes, not timed"
+    return f"{done}; protocol=fib was not applied, it needs a GPU" if verdict == "fib" else done
+
+
+NO_GPU_TO_SEARCH = (
+    "the task is for a GPU and this machine has none: `--evaluator deferred` (of a run, `--set evaluator=deferred`) has"
+    " programs judged on a machine that has one (docs/deferred.md); what can be done without is in docs/without-gpu.md"
+)
 
 
 def lacks_gpu(device: str) -> bool:

@@ -33,6 +33,11 @@ HomeFolder = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show the traceback of an error.")]
+TASK_HELP = (
+    "A built-in task, a folder with task.toml, a file of yours, flashinfer:ROOT#DEFINITION, kernelbench:FILE or"
+    " gpumode:FOLDER; see docs/own-task.md."
+)
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help=TASK_HELP)]
 ThreadName = Annotated[
     str, typer.Argument(metavar="[THREAD]", help="Name of a run, or the beginning of one.", show_default=True)
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.schema import APPLICATION_ID
+from graph.cli.machine import lacks_gpu
 from tests.cli.conftest import ROOT, SCRIPTED, Call, Done, call, command, environment
 
 TASK = ROOT / "evaluators" / "tasks" / "softmax"
@@ -156,6 +157,19 @@ def test_a_reference_that_raises(ksearch: Call, tmp_path: Path) -> None:
     assert done.code == 2, done.out + done.err
     assert "no such formula" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.skipif(not lacks_gpu("cuda"), reason="there is a GPU, so a search may begin")
+def test_a_search_on_a_gpu_that_is_not_there_is_refused_before_it_begins(ksearch: Call, tmp_path: Path) -> None:
+    done = ksearch("run", "trimul")
+    assert done.code == 2
+    assert "`--evaluator deferred`" in done.err
+    assert "docs/without-gpu.md" in done.err
+    assert not (tmp_path / ".ksearch").exists()
+    deferred = ("--planner", "scripted", "--coder", "scripted", "--evaluator", "deferred")
+    assert ksearch("run", "trimul", *deferred).code == 3
+    done = ksearch("resume", "trimul-1", "--set", "evaluator=local")
+    assert (done.code, "this machine has none" in done.err) == (2, True)
 
 
 def test_no_compiler(ksearch: Call) -> None:

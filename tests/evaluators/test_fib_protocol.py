@@ -68,7 +68,7 @@ REFUSED = {
     "trimul_official?protocol=fib": "protocol=fib is for tasks of FlashInfer-Bench",
     f"{GQA}?protocol=strict": "protocol: must be fib",
     f"{GQA}?tolerance=low-bit": "must stand protocol=fib",
-    f"{GQA}?protokol=fib": "unknown option 'protokol'; it may be one of protocol, tolerance",
+    f"{GQA}?protokol=fib": "unknown option 'protokol'; it may be one of protocol, tolerance, output",
     f"{GQA}?protocol=fib&tolerance=wide": "tolerance 'wide' is unknown",
 }
 
@@ -257,4 +257,5 @@ def test_without_a_gpu_it_is_not_their_protocol_and_the_command_line_does_not_sa
     done = call(tmp_path, "evaluate", f"flashinfer:{root}#{NAME}?protocol=fib", "mine.py", "--language", "python")
     assert "not_timed" in done.out, done.out + done.err
     assert "this machine has no GPU" in done.out
+    assert "not timed; protocol=fib was not applied, it needs a GPU" in done.out
     assert "FlashInfer-Bench" not in done.out
