@@ -70,8 +70,8 @@ def with_output(task: Task, dtype: str, reference: str) -> Task:
     """
     if dtype not in _CLASSES:
         raise TaskError(f"{reference}: {OUTPUT}: must be {' or '.join(_CLASSES)}; leave it out for the task's own type")
-    wide = [name for name, tensor in task.outputs.items() if tensor.dtype == _WIDE]
-    if task.verdict != "harness" or not wide:
+    wide = _wide(task)
+    if not wide:
         raise TaskError(f"{reference}: {OUTPUT}: is for tasks judged by ksearch that have {_WIDE} results")
     outputs = {name: _narrow(tensor, dtype) if name in wide else tensor for name, tensor in task.outputs.items()}
     shapes = [tuple(task.outputs[name].shape) for name in wide]
@@ -88,6 +88,16 @@ def with_output(task: Task, dtype: str, reference: str) -> Task:
             "origin": reference,
         }
     )
+
+
+def takes_output(task: Task) -> bool:
+    """Return whether a task has output classes."""
+    return bool(_wide(task))
+
+
+def _wide(task: Task) -> list[str]:
+    """Return the results that may be narrower; none of a task that ksearch does not judge."""
+    return [name for name, tensor in task.outputs.items() if tensor.dtype == _WIDE and task.verdict == "harness"]
 
 
 def _narrow(tensor: Tensor, dtype: str) -> Tensor:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evaluators.adapters.registry import ADAPTERS, load_adapted
 from evaluators.errors import TaskError
-from evaluators.output_class import OUTPUT, with_output
+from evaluators.output_class import OUTPUT, takes_output, with_output
 from evaluators.scripted_tasks import SCRIPTED_TASKS
 from evaluators.task import Task
 from evaluators.task_file import TASKS, builtin_tasks, load_task_folder, one_line
@@ -72,8 +72,12 @@ def _as_wanted(task: Task, query: str, reference: str) -> Task:
     name, _, value = query.partition("=")
     if name == OUTPUT:
         return with_output(task, value, reference)
-    from evaluators.adapters.flashinfer.protocol import under_protocol
+    from evaluators.adapters.flashinfer.protocol import OPTIONS, takes_protocol, under_protocol
 
+    taken = [*(OPTIONS if takes_protocol(task) else ()), *([OUTPUT] if takes_output(task) else [])]
+    if name not in OPTIONS:
+        words = f"may be one of {', '.join(taken)}" if taken else "has none"
+        raise TaskError(f"{reference}: unknown option {name!r}; it {words}")
     return under_protocol(task, query, reference)
 
 

@@ -58,7 +58,8 @@ async def test_each_class_takes_its_own_results_only() -> None:
     {
         "trimul?output=float8": "output: must be float16 or bfloat16",
         "trimul_official?output=float16": "is for tasks judged by ksearch that have float32 results",
-        "trimul?class=half": "unknown option 'class'",
+        "trimul?class=half": "unknown option 'class'; it may be one of output",
+        "trimul_official?class=half": "unknown option 'class'; it has none",
     }.items(),
 )
 def test_what_is_no_class(reference: str, reason: str) -> None:

@@ -13,18 +13,23 @@ TIMEOUT_S = 300.0
 """The format's limit for a program on one workload."""
 CALLED = ("dps", "value")
 """Bindings in which programs are called under it."""
-_OPTIONS = ("protocol", "tolerance")
+OPTIONS = ("protocol", "tolerance")
 
 
 def under_protocol(task: Task, query: str, reference: str) -> Task:
     """Return a task as the options behind its reference's question mark want it. Raises TaskError."""
-    options = read_options(query, _OPTIONS, reference)
+    options = read_options(query, OPTIONS, reference)
     if "protocol" not in options:
         raise TaskError(f"{reference}: behind the question mark must stand protocol={PROTOCOLS[0]} or output=float16")
     made = fib_task(task, reference)
     if "tolerance" not in options:
         return made
     return made.model_copy(update={"tolerance": tolerance(task.name, options["tolerance"])})
+
+
+def takes_protocol(task: Task) -> bool:
+    """Return whether the task is one of FlashInfer-Bench's, which that format's protocol can judge."""
+    return task.verdict == "harness" and task.tolerance.rule == "either"
 
 
 def read_options(query: str, known: tuple[str, ...], reference: str) -> Mapping[str, str]:
@@ -40,7 +45,7 @@ def read_options(query: str, known: tuple[str, ...], reference: str) -> Mapping[
 
 def fib_task(task: Task, reference: str) -> Task:
     """Return a task judged and timed as flashinfer-bench does; `reference` names it. Raises TaskError."""
-    if task.verdict != "harness" or task.tolerance.rule != "either":
+    if not takes_protocol(task):
         raise TaskError(f"{reference}: protocol=fib is for tasks of FlashInfer-Bench (tolerance.rule = 'either')")
     contracts = {
         language: contract
