@@ -50,6 +50,7 @@ async def check_stagnation(services: Services, state: SearchState, thread: str, 
         evaluations=spend["evaluations"],
         tokens=spend["input_tokens"] + spend["output_tokens"],
         usd=spend["usd"],
+        certifications=spend["certifications"],
         incumbent=certified.incumbent,
     )
     return {

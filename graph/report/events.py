@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graph.report.figures import one_line, shown
+from graph.report.figures import NONE_CERTIFIED, NONE_PASSED, one_line, shown
 from graph.wording import counted
 
 Event = Mapping[str, Any]
@@ -64,7 +64,8 @@ def _certified(event: Event, unit: str, budget: int) -> str:
 
 def _round(event: Event, unit: str, budget: int) -> str:
     best = event["incumbent"]
-    found = "nothing has passed yet" if best is None else f"best {shown(best['objective'], unit)}"
+    nothing = NONE_CERTIFIED if event["certifications"] else NONE_PASSED
+    found = nothing if best is None else f"best {shown(best['objective'], unit)}"
     return f"round {event['round']}: {event['evaluations']} of {budget} evaluations, {found}"
 
 

@@ -21,6 +21,9 @@ BY_WHOM: Mapping[str, str] = {
 }
 """The same in a sentence."""
 
+NONE_PASSED, NONE_CERTIFIED = "no program has passed yet", "programs have passed, but none is certified yet"
+"""What is said while a search has no best program."""
+
 
 def ratio_to_baseline(objective: Objective, evaluation: Evaluation) -> Value | None:
     """Return how much better than the baseline the program is (above 1: better); None when it was not timed.

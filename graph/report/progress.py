@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph.report.events import Event
-from graph.report.figures import duration, one_line, shown
+from graph.report.figures import NONE_CERTIFIED, NONE_PASSED, duration, one_line, shown
 
 _FREE = ("unusable", "repeated")
 """Results that cost no evaluation."""
@@ -33,6 +33,8 @@ class Progress:
     """Evaluations at the beginning of this visit; None until the first is known."""
     best: Mapping[str, float] | None = None
     """Value, low, high of the incumbent."""
+    passed: bool = False
+    """Whether any program has passed, certified or not."""
     frontier: tuple[Mapping[str, Any], ...] = ()
     cycles: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     """Active cycle -> its node and the intent's title (empty while that is not known)."""
@@ -55,6 +57,7 @@ def from_state(progress: Progress, values: Mapping[str, Any]) -> Progress:
         evaluations=done,
         began=done if progress.began is None else progress.began,
         best=None if incumbent is None else incumbent["objective"],
+        passed=progress.passed or values["spend"]["certifications"] > 0,
         frontier=tuple(values.get("frontier", ())),
         cycles={cycle["id"]: (cycle["node"], "") for cycle in values["cycles"]} | dict(progress.cycles),
     )
@@ -79,7 +82,8 @@ def _selected(progress: Progress, event: Event) -> dict[str, Any]:
 
 
 def _result(progress: Progress, event: Event) -> dict[str, Any]:
-    return {"pending": progress.pending + (event["status"] not in _FREE)}
+    passed = progress.passed or event["objective"] is not None
+    return {"pending": progress.pending + (event["status"] not in _FREE), "passed": passed}
 
 
 def _certified(progress: Progress, event: Event) -> dict[str, Any]:
@@ -139,5 +143,5 @@ def progress_lines(progress: Progress, elapsed_s: float) -> Iterator[str]:
 
 def _best(progress: Progress) -> str:
     if progress.best is None:
-        return "nothing has passed yet"
+        return NONE_CERTIFIED if progress.passed else NONE_PASSED
     return shown(progress.best, progress.unit) + (", as a ratio to the baseline" if progress.unit == "x" else "")

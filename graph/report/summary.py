@@ -16,7 +16,17 @@ from graph.config import SearchConfig
 from graph.edits import EditBatch
 from graph.policies import frontier_digest
 from graph.promised import Promises
-from graph.report.figures import WHOSE, against_baseline, duration, one_line, quantity, ratio_to_baseline, shown
+from graph.report.figures import (
+    NONE_CERTIFIED,
+    NONE_PASSED,
+    WHOSE,
+    against_baseline,
+    duration,
+    one_line,
+    quantity,
+    ratio_to_baseline,
+    shown,
+)
 from graph.report.questions import Pending, count_text, listed, pending
 from graph.report.spending import cached_share, nodes_of_cycles, spend_by
 from graph.state import Incumbent, Spend
@@ -210,7 +220,7 @@ def _status(facts: Mapping[str, Any]) -> str:
 def best_text(run: Run) -> str:
     """Return the incumbent in one line."""
     if run.incumbent is None or run.task is None or run.best is None:
-        return "no program has passed yet" if "round" in run.snapshot.values else "none yet: no plan has been made"
+        return _none_yet(run)
     node, ratio = run.incumbent["node"], ratio_to_baseline(run.task.objective, run.best)
     parts = [] if ratio is None else [against_baseline(ratio)]
     if run.unit != "x":
@@ -221,6 +231,14 @@ def best_text(run: Run) -> str:
         parts.append("certified" if run.best.tier == "certified" else "not certified")
     parts.append("the seed program" if node == "root" else f"{node} in round {run.incumbent['round']}")
     return ", ".join(parts)
+
+
+def _none_yet(run: Run) -> str:
+    values = run.snapshot.values
+    if "round" not in values:
+        return "none yet: no plan has been made"
+    now = [entry["result"]["objective"] for entry in values.get("results") or []]
+    return NONE_CERTIFIED if run.spend["certifications"] or any(now) else NONE_PASSED
 
 
 def spend_text(spend: Mapping[str, Any]) -> str:

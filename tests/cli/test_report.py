@@ -148,7 +148,7 @@ def test_progress_counts_what_costs_and_knows_what_is_left() -> None:
 def test_progress_of_a_resumed_run_starts_where_the_state_is() -> None:
     state = {
         "round": 5,
-        "spend": {"evaluations": 5},
+        "spend": {"evaluations": 5, "certifications": 1},
         "incumbent": None,
         "cycles": [{"id": 3, "node": "n3"}],
         "frontier": [
@@ -159,6 +159,7 @@ def test_progress_of_a_resumed_run_starts_where_the_state_is() -> None:
     progress = from_state(Progress(task="softmax", unit="x", budget=9), state)
     assert pace(progress, 10.0) is None, "nothing was evaluated in this visit"
     assert list(progress_lines(progress, 10.0))[-2:] == ["at work: cycle 3, n3", "frontier: n4 (V 0.50) Fuse"]
+    assert "best: programs have passed, but none is certified yet" in progress_lines(progress, 10.0)
     assert from_state(progress, {}) == progress
 
 

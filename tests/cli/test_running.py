@@ -109,6 +109,24 @@ def test_a_failing_seed_program_is_a_failed_search(ksearch: Call, tmp_path: Path
     assert "cause: " not in done.out + done.err
 
 
+def test_programs_that_pass_and_are_not_certified_are_not_passed_over(ksearch: Call, tmp_path: Path) -> None:
+    intent = {"kind": "insert", "parent": "root", "intent": {"title": "Unroll", "priority": 0.9}}
+    script = {
+        "proposals": [{"edits": [intent]}],
+        "cycles": [[{"objective": 2.0, "markers": {"held_out": "wrong_values"}}]],
+    }
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    source = "script:script.json"
+    done = ksearch(
+        *("run", "scripted", "--planner", source, "--coder", source, "--evaluator", "scripted"),
+        *("--no-seed-program", "--evaluations", 1),
+    )
+    assert done.code == 1
+    assert "round 1: 1 of 1 evaluations, programs have passed, but none is certified yet" in done.out
+    assert "best     programs have passed, but none is certified yet" in done.out
+    assert "no program has passed" not in done.out
+
+
 def test_a_required_ratio_that_is_reached(finished: Path) -> None:
     done = call(finished, "resume", "--require", 1.8)
     assert done.code == 0
