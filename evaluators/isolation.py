@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from evaluators.errors import InfrastructureError
 from evaluators.local import MEMORY_BYTES
+from evaluators.waiting import Waits
 from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
 from evaluators.worker.removal import remove
+from evaluators.worker.replies import ASIDE
 from evaluators.worker.status import Status
 
 _START_S = 150.0
@@ -64,6 +66,7 @@ class Isolation:
         self._memory_bytes, self._gpu = memory_bytes, gpu
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
+        self._waits = Waits()
 
     def run(
         self,
@@ -74,6 +77,7 @@ class Isolation:
         readable: Sequence[Path] = (),
         timeout_s: float = 60.0,
         lock: Lock = "none",
+        said: Callable[[str], None] | None = None,
     ) -> Answer:
         """Call `main(request)` of the module `driver` in a confined process.
 
@@ -85,6 +89,7 @@ class Isolation:
             timeout_s: Wall-clock limit, seconds.
             lock: How to hold the machine's timing lock: `alone` for what is timed, `shared` for what may not run
                 beside that, `none` for what is short.
+            said: Is told what the driver prints in lines that begin with SAID, each when it comes.
 
         Raises IsolatedFailure when the code fails, InfrastructureError when the machinery does.
         """
@@ -99,7 +104,7 @@ class Isolation:
         patience_s = (
             timeout_s + (_SLACK_S if lock == "none" else _WAIT_S) + (_START_S if self._process is None else 0.0)
         )
-        answer = self._ask(body, patience_s)
+        answer = self._ask(body, patience_s, said)
         if "error" in answer:
             self.close()
             raise InfrastructureError(answer["error"]["message"])
@@ -123,7 +128,7 @@ class Isolation:
         if folder is not None:
             remove(folder)
 
-    def _ask(self, body: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
+    def _ask(self, body: Mapping[str, Any], patience_s: float, said: Callable[[str], None] | None) -> dict[str, Any]:
         process = self._process if self._process is not None else self._start()
         assert process.stdin is not None
         try:
@@ -131,8 +136,14 @@ class Isolation:
             process.stdin.flush()
         except BrokenPipeError:
             return self._ended()
-        line = _line(process, time.monotonic() + patience_s)
-        return dict(json.loads(line)) if line.endswith(b"\n") else self._ended()
+        for line in _lines(process, time.monotonic() + patience_s):
+            answer = dict(json.loads(line))
+            if ASIDE not in answer:
+                return answer
+            self._waits.hear(answer)
+            if said is not None and "line" in answer:
+                said(answer["line"])
+        return self._ended()
 
     def _ended(self) -> dict[str, Any]:
         log = self._folder / "isolated.log" if self._folder is not None else None
@@ -180,19 +191,20 @@ class Isolations:
             server.close()
 
 
-def _line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """Return the next line, without its end when none comes before the deadline or the process ends."""
+def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
+    """Yield whole lines as they come, until the deadline or the end of the process."""
     assert process.stdout is not None
     found = bytearray()
-    while not found.endswith(b"\n"):
-        remaining = deadline - time.monotonic()
-        if remaining <= 0 or not select.select([process.stdout], [], [], remaining)[0]:
-            break
+    while (remaining := deadline - time.monotonic()) > 0:
+        if not select.select([process.stdout], [], [], remaining)[0]:
+            return
         data = os.read(process.stdout.fileno(), 1 << 20)
         if not data:
-            break
+            return
         found += data
-    return bytes(found)
+        if b"\n" in data:
+            *lines, found = found.split(b"\n")
+            yield from map(bytes, lines)
 
 
 @contextlib.contextmanager

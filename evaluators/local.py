@@ -14,9 +14,11 @@ from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
 from evaluators.protocols import PROTOCOLS
 from evaluators.solution import Solution
 from evaluators.task import Task
+from evaluators.waiting import Waits
 from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
 from evaluators.worker.removal import remove
+from evaluators.worker.replies import ASIDE
 
 MEMORY_BYTES = 4 << 30
 _ATTEMPTS = 3
@@ -52,6 +54,7 @@ class LocalEvaluator:
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._busy = asyncio.Lock()
+        self.waits = Waits()
 
     async def evaluate(
         self, task: Task, solution: Solution, effort: Effort, rival: Solution | None = None
@@ -110,12 +113,16 @@ class LocalEvaluator:
 
     async def _ask_once(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._process if self._process is not None else await self._start()
+        answer: dict[str, Any] = {}
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             await process.stdin.drain()
             line = await process.stdout.readline()
+            while line and ASIDE in (answer := json.loads(line)):
+                self.waits.hear(answer)
+                line = await process.stdout.readline()
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         except asyncio.CancelledError:
@@ -129,7 +136,7 @@ class LocalEvaluator:
                 # Whatever kills it from outside gives a signal.
                 message += f"; the reference of task {request['job']['task']['name']} may have ended its process"
             return {"error": {"kind": "harness", "message": message}}
-        return dict(json.loads(line))
+        return answer
 
     async def _start(self) -> asyncio.subprocess.Process:
         # Files and folders in another thread: an event loop that serves others must not wait for the disk.

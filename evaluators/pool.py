@@ -39,6 +39,8 @@ class PoolEvaluator:
     def __init__(self, devices: Sequence[Device], lanes: int = 1) -> None:
         """Nothing starts until the first job."""
         self._lanes = [_Lane(device, device.make()) for _ in range(lanes) for device in devices]
+        for lane in self._lanes:
+            lane.judge.waits.told = len(self._lanes) > 1  # They wait for each other.
         self._idle = list(self._lanes)
         self._changed = asyncio.Condition()
         self._kind = self._lanes[0].device.kind

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,6 +16,7 @@ from evaluators.objective import Record
 from evaluators.task import Task
 from evaluators.user_verdict import UserVerdicts
 from evaluators.worker import gpus
+from evaluators.worker.replies import SAID
 
 _BESIDE = {"drivers": ("floors", "subject"), "worker": ("floor", "floor_cuda", "stopwatch", "tolerance")}
 """Modules that the driver goes by."""
@@ -22,6 +24,8 @@ _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
 _TIMES = 15
 """All checks together run the reference this many times as often as a program's check does."""
+_NO_SEED = "there is no seed program, so the evaluator was not run; `ksearch evaluate` has it judge a program of yours"
+_OWN = "they are the evaluator's own, which judges by itself: ksearch cannot tell whether it can be fooled"
 
 
 class Finding(Record):
@@ -36,27 +40,60 @@ class Finding(Record):
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
 
 
-def check_task(task: Task, server: Isolation | None = None) -> tuple[Finding, ...]:
+Told = Callable[[Finding], None]
+
+
+class _Heard:
+    """Findings as they come."""
+
+    def __init__(self, told: Told | None) -> None:
+        self._told, self.findings = told, list[Finding]()
+
+    def hear(self, line: str) -> None:
+        """Take a finding that the driver says; what else the task's code prints in such a line is none."""
+        with suppress(ValidationError):
+            self.add(Finding.model_validate_json(line))
+
+    def add(self, *findings: Finding) -> None:
+        """Take findings, and tell them."""
+        self.findings += findings
+        for finding in findings:
+            if self._told is not None:
+                self._told(finding)
+
+
+def check_task(task: Task, server: Isolation | None = None, told: Told | None = None) -> tuple[Finding, ...]:
     """Run the task's reference, confined (by `server`, if given), in every way that tells whether it can be fooled.
 
-    Blocks.
+    Blocks. `told` is called with each finding as it is made.
 
     Raises InfrastructureError when the machinery fails.
     """
+    heard = _Heard(told)
     if task.brings_judge:
-        return (asyncio.run(_judged_seed(task)),)
+        heard.add(*asyncio.run(_judged(task)))
+    else:
+        _check(task, server, heard)
+    return tuple(heard.findings)
+
+
+def _check(task: Task, server: Isolation | None, heard: _Heard) -> None:
     driver, files = driver_source("check_task"), driver_files(**_BESIDE)
     gpu = gpus.visible() if task.device == "cuda" and gpus.present() else ""
     with isolation(_memory_bytes(task), gpu) if server is None else nullcontext(server) as means:
         limit_s = _TIMES * task.timeout_s
         try:
-            answer = means.run(driver, {"task": task_data(task)}, files=files, timeout_s=limit_s, lock="shared").value
+            answer = means.run(
+                driver, {"task": task_data(task)}, files=files, timeout_s=limit_s, lock="shared", said=heard.hear
+            ).value
+            heard.add(*_FINDINGS.validate_python(answer)[len(heard.findings) :])
         except IsolatedFailure as failure:
-            return (Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message),)
-    try:
-        return _FINDINGS.validate_python(answer)
-    except ValidationError:
-        return (Finding(check="the reference runs", state="failed", detail="it answers in the checks' place"),)
+            lines = [line.removeprefix(SAID) for line in failure.log.splitlines() if line.startswith(SAID)]
+            for line in lines[len(heard.findings) :]:
+                heard.hear(line)
+            heard.add(Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message))
+        except ValidationError:
+            heard.add(Finding(check="the reference runs", state="failed", detail="it answers in the checks' place"))
 
 
 def _memory_bytes(task: Task) -> int:
@@ -65,12 +102,17 @@ def _memory_bytes(task: Task) -> int:
     return MEMORY_BYTES if task.device == "cpu" else max(MEMORY_BYTES, int(_SHARE * all_of_it))
 
 
+async def _judged(task: Task) -> tuple[Finding, ...]:
+    """Have the task's own evaluator judge the seed program, and say that this is all that can be checked."""
+    rest = Finding(check="reference, inputs and tolerance", state="not checked", detail=_OWN)
+    return (await _judged_seed(task), rest)
+
+
 async def _judged_seed(task: Task) -> Finding:
-    """Have the task's own evaluator judge the seed program: all that can be checked of one."""
     language = next(iter(task.contracts))
     seed, check = task.seed(language), "the evaluator judges the seed program"
     if seed is None:
-        return Finding(check=check, state="not checked", detail="there is no seed program")
+        return Finding(check=check, state="not checked", detail=_NO_SEED)
     judge = UserVerdicts(_nowhere)
     try:
         verdict = await judge.evaluate(task, seed, "search")

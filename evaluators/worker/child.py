@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
@@ -64,6 +65,9 @@ class Child:
         self.pid = 0
         self._handle = self._status = self._process = -1
         self._answered, self._switches = True, 0
+        self.heard: Callable[[str], None] | None = None
+        """Is told each line of the output while an answer is waited for."""
+        self._told = 0
         self.layers: tuple[str, ...] = ()
 
     def hello(self, patience_s: float) -> None:
@@ -313,6 +317,11 @@ class Child:
         if len(self._captured) > self._output_cap:
             message = f"printed more than {self._output_cap // 1024} KiB"
             raise CandidateFailure(Status.OUTPUT_LIMIT, message, log=self.output()[:2000])
+        if self.heard is not None:
+            *lines, rest = self._captured[self._told :].split(b"\n")
+            self._told = len(self._captured) - len(rest)
+            for line in lines:
+                self.heard(line.decode(errors="replace"))
 
     def _drain_rest(self, deadline: float) -> None:
         while time.monotonic() < deadline and select.select([self._output], [], [], deadline - time.monotonic())[0]:

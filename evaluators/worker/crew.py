@@ -11,6 +11,7 @@ from typing import Any
 
 from evaluators.worker import launch
 from evaluators.worker.removal import remove
+from evaluators.worker.replies import ASIDE
 
 _Done = SimpleQueue[tuple[int, Future[dict[str, Any]]]]
 _ATTEMPTS = 3
@@ -78,6 +79,8 @@ class Supervised:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
+            while line.endswith("\n") and ASIDE in json.loads(line):  # Its like waits for it, as a rule.
+                line = process.stdout.readline()
         except (BrokenPipeError, ConnectionResetError, ValueError):  # ValueError: `stop` has closed the pipe
             line = ""
         if line.endswith("\n"):

@@ -4,8 +4,8 @@ JSON lines on stdin, one answer a line on stdout. A request is `{"driver", "requ
 "lock"}`: the source of a module whose `main(request)` is called with JSON and returns JSON; files written to a folder
 that it may read (its place is `request["folder"]`); more folders it may read; its limit; how to hold the machine's
 timing lock (`none`, `shared`, `alone`; a GPU's is held alone in any case). An answer is
-`{"answer", "output", "wall_s"}`, `{"failure": {"status", "message", "log"}}` or `{"error": {"kind", "message"}}`. What
-it answers is the untrusted code's word.
+`{"answer", "output", "wall_s"}`, `{"failure": {"status", "message", "log"}}` or `{"error": {"kind", "message"}}`;
+before it may come asides (replies.py). What it answers and says is the untrusted code's word.
 """
 
 import json
@@ -17,12 +17,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from evaluators.worker import nvml, wire
+from evaluators.worker import nvml, timing_lock, wire
 from evaluators.worker.build import give_away
 from evaluators.worker.build_cuda import cache_variables, extension_variables, toolkit_or_none
 from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.removal import remove
+from evaluators.worker.replies import ASIDE, SAID, WAITING, Replies
 from evaluators.worker.sandbox import GPU_WORK_BYTES, WORK_BYTES, Plan
 from evaluators.worker.status import Status
 from evaluators.worker.timing_lock import held
@@ -38,12 +39,13 @@ _PROCESSES = 256
 class Isolator:
     """Runs drivers one after the other."""
 
-    def __init__(self, folder: Path, memory_bytes: int, device: str = "") -> None:
-        """Start the zygote; `device`: the GPU that drivers may use, as CUDA_VISIBLE_DEVICES names it; empty: none.
+    def __init__(self, replies: Replies, folder: Path, memory_bytes: int, device: str = "") -> None:
+        """Start the zygote.
 
-        Raises HarnessFault, SetupFault when there is no such GPU.
+        `replies`: where asides go; `device`: the GPU that drivers may use, as CUDA_VISIBLE_DEVICES names it; empty:
+        none. Raises HarnessFault, SetupFault when there is no such GPU.
         """
-        self._folder, self._memory_bytes, self._gpu = folder, memory_bytes, ""
+        self._replies, self._folder, self._memory_bytes, self._gpu = replies, folder, memory_bytes, ""
         if device:
             self._gpu = nvml.identity(device) or ""
             if not self._gpu:
@@ -72,6 +74,10 @@ class Isolator:
             return held(alone=True, device=self._gpu)
         return nullcontext() if lock == "none" else held(alone=lock == "alone")
 
+    def _pass_on(self, line: str) -> None:
+        if line.startswith(SAID):
+            self._replies.write({ASIDE: "said", "line": line.removeprefix(SAID)})
+
     def close(self) -> None:
         """End the zygote and what it forked."""
         self._forge.close()
@@ -96,6 +102,7 @@ class Isolator:
         fds = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("question", "answer")]
         started = time.monotonic()
         child = self._forge.start(plan, _OUTPUT_BYTES, variables=variables, script=True)
+        child.heard = self._pass_on
         try:
             with os.fdopen(os.dup(fds[0]), "wb") as file:
                 file.write(json.dumps(body).encode())
@@ -150,19 +157,17 @@ def _answer(isolator: Isolator, request: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Serve until stdin closes."""
     folder, memory_bytes, device = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
-    replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    replies = Replies()
+    timing_lock.on_wait.append(lambda: replies.write(WAITING))
     folder.chmod(0o711)
     try:
-        isolator = Isolator(folder, memory_bytes, device)
+        isolator = Isolator(replies, folder, memory_bytes, device)
     except SetupFault as error:
         for _ in sys.stdin:
-            replies.write(json.dumps({"error": {"kind": "setup", "message": str(error)}}) + "\n")
-            replies.flush()
+            replies.write({"error": {"kind": "setup", "message": str(error)}})
         return
     for line in sys.stdin:
-        replies.write(json.dumps(_answer(isolator, json.loads(line))) + "\n")
-        replies.flush()
+        replies.write(_answer(isolator, json.loads(line)))
     isolator.close()
     remove(folder)
 

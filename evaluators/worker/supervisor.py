@@ -1,8 +1,9 @@
 """The supervisor: the trusted process between ksearch and the candidates.
 
 JSON lines on stdin, one answer a line on stdout: `{"op": "environment"}`, `{"op": "run", "job": {...}}`. An answer is
-`{"environment"}`, `{"verdict", "environment"}` or `{"error": {"kind": "task" | "setup" | "harness", "message"}}`. It
-ends, and takes everything it started and its scratch folder with it, when stdin closes.
+`{"environment"}`, `{"verdict", "environment"}` or `{"error": {"kind": "task" | "setup" | "harness", "message"}}`;
+before it may come asides (replies.py). It ends, and takes everything it started and its scratch folder with it, when
+stdin closes.
 """
 
 import json
@@ -11,11 +12,11 @@ import select
 import sys
 import threading
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
-from evaluators.worker import host, syscalls
+from evaluators.worker import host, syscalls, timing_lock
 from evaluators.worker.assess import Assessor
 from evaluators.worker.bench import Bench
 from evaluators.worker.bench_cpu import CpuBench
@@ -24,6 +25,7 @@ from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode, encode
 from evaluators.worker.removal import remove
+from evaluators.worker.replies import WAITING, Replies
 from evaluators.worker.returned import readable
 from evaluators.worker.sandbox import LAYERS, Plan
 from evaluators.worker.session import Workshop
@@ -124,8 +126,8 @@ def main() -> None:
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     running: list[Forge] = []
     threading.Thread(target=_end_with_stdin, args=(folder, running), daemon=True).start()
-    replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    replies = Replies()
+    timing_lock.on_wait.append(lambda: replies.write(WAITING))
     folder.chmod(0o711)
     running.append(Forge(folder, device))
     try:
@@ -135,16 +137,14 @@ def main() -> None:
         running[0].close()
         return
     for line in sys.stdin:
-        replies.write(json.dumps(_answer(supervisor, json.loads(line))) + "\n")
-        replies.flush()
+        replies.write(_answer(supervisor, json.loads(line)))
     supervisor.close()
 
 
-def _refuse(replies: TextIO, message: str) -> None:
+def _refuse(replies: Replies, message: str) -> None:
     """Give every request the same answer: this machine lacks something."""
     for _ in sys.stdin:
-        replies.write(json.dumps({"error": {"kind": "setup", "message": message}}) + "\n")
-        replies.flush()
+        replies.write({"error": {"kind": "setup", "message": message}})
 
 
 if __name__ == "__main__":

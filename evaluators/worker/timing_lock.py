@@ -3,9 +3,15 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+PATIENCE_S = 5.0
+"""After so long a wait is told."""
+on_wait: list[Callable[[], None]] = []
+"""Called then, from another thread: a server adds what tells whoever asked it for the work."""
 
 
 def lock_path(device: str = "") -> Path:
@@ -18,10 +24,30 @@ def held(*, alone: bool, device: str = "") -> Iterator[None]:
     """Hold the lock of the machine or of a GPU, `alone` or with others that do not time; waits as long as it takes."""
     fd = _open(lock_path(device))
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        _take(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
     finally:
         os.close(fd)
+
+
+def _take(fd: int, kind: int) -> None:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        timer = threading.Timer(PATIENCE_S, _tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            fcntl.flock(fd, kind)
+        finally:
+            # Nothing else runs in this process while somebody's program is timed.
+            timer.cancel()
+            timer.join()
+
+
+def _tell() -> None:
+    for tell in on_wait:
+        tell()
 
 
 def _open(path: Path) -> int:

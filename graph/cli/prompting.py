@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from graph.cli.codes import DONE
-from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.options import AsJson, Debug, HomeFolder, TaskName
 from graph.cli.screen import Screen
 
 prompts_app = typer.Typer(epilog="Example: ksearch prompts render softmax --role coder", rich_markup_mode=None)
@@ -86,9 +86,7 @@ def diff(before: VariantName, after: VariantName, json: AsJson = False, debug: D
 
 @prompts_app.command("render", epilog="Example: ksearch prompts render softmax --role coder --kind improve")
 def render(
-    task: Annotated[
-        str, typer.Argument(metavar="TASK", help="A built-in task, a folder with task.toml, or a file of yours.")
-    ],
+    task: TaskName,
     role: Annotated[Literal["planner", "coder"], typer.Option(help="Whose prompt.")] = "planner",
     kind: Annotated[Kind, typer.Option(help="planner: first, revise; coder: first, debug, improve, repair.")] = "first",
     variant: Annotated[str | None, typer.Option(help="Short for --set prompt_variant=VARIANT.")] = None,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from graph.cli.options import AsJson, Debug, HomeFolder, RecordFile, SetOption, ThreadName
+from graph.cli.options import TASK_HELP, AsJson, Debug, HomeFolder, RecordFile, SetOption, ThreadName
 
 Require = Annotated[
     float | None,
@@ -18,7 +18,7 @@ Require = Annotated[
 def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     task: Annotated[
         str | None,
-        typer.Argument(help="A built-in task, a folder with task.toml, or a file of yours [default: softmax]."),
+        typer.Argument(help=f"{TASK_HELP} [default: softmax]"),
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Options to start from: `default` or `paper`.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of options.", metavar="FILE")] = None,

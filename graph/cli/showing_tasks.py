@@ -1,17 +1,18 @@
 """`tasks`: the built-in tasks, and what one task asks for."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from graph.cli.codes import DONE, FAILED
-from graph.cli.options import AsJson, Debug, HomeFolder
+from graph.cli.options import AsJson, Debug, HomeFolder, TaskName
 from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
     from evaluators.floors import Floors
     from evaluators.task import Scalar, Task, Tensor, Tolerance, Workload
+    from evaluators.task_check import Finding
 
 _MARKS = {"passed": ("ok", "green"), "not checked": ("--", "yellow"), "failed": ("!!", "red")}
 app = typer.Typer(epilog="Example: ksearch tasks show softmax", rich_markup_mode=None)
@@ -35,9 +36,7 @@ def tasks(context: typer.Context, json: AsJson = False, home: HomeFolder = None,
 
 @app.command("show", epilog="Example: ksearch tasks show softmax")
 def show(
-    name: Annotated[
-        str, typer.Argument(metavar="TASK", help="A built-in task, a folder with task.toml, or a file of yours.")
-    ],
+    name: TaskName,
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,
@@ -62,7 +61,7 @@ def show(
 
 @app.command("check", epilog="Example: ksearch tasks check ./mytask.py")
 def check(
-    name: Annotated[str, typer.Argument(metavar="TASK", help="What to make faster: docs/own-task.md.")],
+    name: TaskName,
     json: AsJson = False,
     home: HomeFolder = None,
     debug: Debug = False,
@@ -70,19 +69,25 @@ def check(
     """Check whether a task can be got right by accident, before a search spends anything on it."""
     from evaluators.resolve import resolve_task
     from evaluators.task_check import check_task
-    from graph.report.figures import one_line
 
     screen = Screen(json)
     task = resolve_task(name)
-    findings = check_task(task)
+    findings = check_task(task, told=None if json else lambda finding: _say(screen, finding))
     passed = all(finding.state != "failed" for finding in findings)
     if json:
         screen.data({"task": task.name, "passed": passed, "checks": [item.model_dump() for item in findings]})
-        return DONE if passed else FAILED
-    for finding in findings:
-        mark, style = _MARKS[finding.state]
-        screen.say(f"{mark}  {finding.check}{': ' if finding.detail else ''}{one_line(finding.detail, 4000)}", style)
+    elif all(finding.state == "not checked" for finding in findings):
+        screen.say("nothing was checked but that the task's files can be read")
     return DONE if passed else FAILED
+
+
+def _say(screen: Screen, finding: "Finding") -> None:
+    from graph.report.figures import one_line
+
+    mark, style = _MARKS[finding.state]
+    state = finding.state if finding.state == "not checked" else ""
+    words = [word for word in (finding.check, state, one_line(finding.detail, 4000)) if word]
+    screen.say(f"{mark}  {': '.join(words)}", style)
 
 
 def _entry(task: "Task") -> dict[str, Any]:

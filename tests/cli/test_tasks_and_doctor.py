@@ -1,9 +1,13 @@
 """tasks and doctor."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from graph.cli.machine import key_place
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, wait_for
 
 STATES = {"works", "missing", "problem"}
 BUILT_IN = {"softmax", "rmsnorm_linear", "trimul_small"}
@@ -28,6 +32,33 @@ def test_one_task(ksearch: Call) -> None:
     assert "256x1024: rows 256, cols 1024; floor 2.1 MB, 1.31 Mop\n" in text
     assert "one_column: rows 33, cols 1; floor 264 B, 165 op (held out)\n" in text
     assert "rtol" in text
+
+
+def test_findings_of_a_check_are_printed_as_they_are_made(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    functions = (
+        "def inputs(n=64):\n    return torch.randn(n)\n\n\ndef reference(x):\n    return x.double().exp().float()\n"
+    )
+    waiting = "import time\n\n\ndef baseline(x):\n    time.sleep(600)\n"
+    (tmp_path / "mine.py").write_text(f"import torch\n\nTIMEOUT_S = 100\n\n\n{functions}\n\n{waiting}")
+    lines = wait_for(started("tasks", "check", "mine.py"), "half precision")
+    assert len(lines) == 8
+    assert lines[0].startswith("ok  the reference runs: 1 of 1 workloads")
+
+
+def test_what_could_not_be_checked_is_said_with_the_reason(ksearch: Call) -> None:
+    done = ksearch("tasks", "check", "trimul_official")
+    assert done.code == 0
+    assert "--  the evaluator judges the seed program: not checked: there is no seed program" in done.out
+    assert "--  reference, inputs and tolerance: not checked: they are the evaluator's own" in done.out
+    assert done.out.endswith("nothing was checked but that the task's files can be read\n")
+
+
+@pytest.mark.parametrize("command", ["run", "evaluate", "tasks show", "tasks check", "prompts render"])
+def test_the_help_tells_every_way_to_name_a_task(ksearch: Call, command: str) -> None:
+    words = " ".join(ksearch(*command.split(), "--help").out.split())
+    assert "flashinfer:ROOT#DEFINITION, kernelbench:FILE or gpumode:FOLDER; see docs/own-task.md" in words
 
 
 def test_constants_stand_once_and_parameters_with_their_workload(ksearch: Call) -> None:

@@ -18,6 +18,13 @@ def states(findings: tuple[Finding, ...]) -> dict[str, str]:
     return {finding.check: finding.state for finding in findings}
 
 
+CHECKS = (
+    "the reference runs", "inputs are repeatable", "inputs depend on the seed", "every input matters",
+    "a constant output is wrong", "an output with a part left out is wrong", "the tolerance is not vacuous",
+    "half precision", "the baseline is right",
+)  # fmt: skip
+
+
 def test_a_good_task_passes() -> None:
     findings = check_task(resolve_task("softmax"))
     assert len(findings) == 11
@@ -147,7 +154,7 @@ def test_a_mistake_is_found(what: str, server: Isolation) -> None:
     check, changed, reason = MISTAKES[what]
     task = tiny.softmax(reference=changed) if isinstance(changed, str) else changed
     findings = check_task(task, server)
-    found = next(finding for finding in findings if finding.check == check)
+    *_, found = (finding for finding in findings if finding.check == check)
     assert (found.state, reason in found.detail) == ("failed", True), found
 
 
@@ -155,6 +162,14 @@ def test_a_mistake_is_found(what: str, server: Isolation) -> None:
 def test_an_odd_task_passes(what: str, server: Isolation) -> None:
     findings = check_task(HONEST[what], server)
     assert {finding.state for finding in findings} == {"passed"}, findings
+
+
+def test_findings_are_told_as_they_are_made_and_kept_when_a_later_check_ends_the_process(server: Isolation) -> None:
+    ending = tiny.softmax(reference=GOOD + "\ndef baseline(x):\n    import os; os._exit(3)\n")
+    told = list[Finding]()
+    findings = check_task(ending, server, told.append)
+    assert tuple(told) == findings
+    assert states(findings) == dict.fromkeys(CHECKS[:8], "passed") | {CHECKS[8]: "failed"}
 
 
 def test_inputs_that_are_no_numbers_are_the_same_again(server: Isolation) -> None:

@@ -1,5 +1,6 @@
 """Driver: whether a task can be got right by accident, found by running its reference on changed inputs and outputs."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,10 @@ _TOO_LARGE, _TOO_LARGE_AT_HOME = (
 _ELSEWHERE = "needs the task's device"
 _SAMPLE = 1 << 20
 """Of a large input, so many values tell its mean."""
+_SAID = "said: "
+"""As evaluators.worker.replies.SAID."""
+_encoded = json.JSONEncoder().encode
+"""As it is before the task's code runs."""
 _UNUSED = "preallocated"
 """How inputs are called that only lend their shape."""
 _LONGEST = 4000
@@ -68,8 +73,11 @@ class Checker:
         self.least: dict[str, dict[str, Any]] = {}
 
     def note(self, check: str, state: str, detail: str) -> None:
-        """Add a finding."""
-        self.findings.append({"check": check, "state": state, "detail": detail[:_LONGEST]})
+        """Add a finding, and say it."""
+        finding = {"check": check, "state": state, "detail": detail[:_LONGEST]}
+        self.findings.append(finding)
+        sys.stdout.write(f"\n{_SAID}{_encoded(finding)}\n")
+        sys.stdout.flush()
 
     def run(self, check: str, function: Callable[[], str]) -> bool:
         """Add the finding of one check; returns whether it passed."""
