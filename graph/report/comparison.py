@@ -87,9 +87,10 @@ def comparison_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"{BY_WHOM[facts['verdict']]} ({facts['protocol']})"
     for program in facts["programs"]:
         yield from _program_lines(program)
+    better = "better" if facts["verdict"] == "user" else "faster"
     for pair in facts["pairs"]:
         value = {"value": pair["ratio"], "low": pair["ratio_low"], "high": pair["ratio_high"]}
-        yield f"{pair['a']} against {pair['b']}: {shown(value, 'x')}{_verdict(pair)}"
+        yield f"{pair['a']} against {pair['b']}: {shown(value, 'x')}{_verdict(pair, better)}"
 
 
 def _program_lines(program: Mapping[str, Any]) -> Iterator[str]:
@@ -120,11 +121,11 @@ def _workload_text(result: Mapping[str, Any]) -> str:
     return f"{shown(value, 'x')}, {times}"
 
 
-def _verdict(pair: Mapping[str, Any]) -> str:
-    """Say which one is faster, when the interval leaves no doubt."""
+def _verdict(pair: Mapping[str, Any], better: str) -> str:
+    """Say which one is `better`, in the word for it, when the interval leaves no doubt."""
     if pair["ratio_low"] > 1:
-        return f", {pair['a']} is faster"
-    return f", {pair['b']} is faster" if pair["ratio_high"] < 1 else ", no clear difference"
+        return f", {pair['a']} is {better}"
+    return f", {pair['b']} is {better}" if pair["ratio_high"] < 1 else ", no clear difference"
 
 
 def by_hand_line(facts: Mapping[str, Any]) -> str:

@@ -135,6 +135,7 @@ def _improve_values(request: CodeRequest) -> dict[str, Any]:
         known["last"] = verdict
     last_value = None if verdict is None or verdict.objective is None else verdict.objective.value
     return {
+        "better": "better" if task.verdict == "user" else "faster",
         "best": best.solution,
         "best_objective": value,
         "gain": None if cycle.parent_objective is None else gain(value, cycle.parent_objective, goal),

@@ -2,10 +2,13 @@
 
 import json
 import sqlite3
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from evaluators.worker.timing_lock import held
 from tests.cli.conftest import ROOT, Call
 
 PROGRAM_KEYS = {
@@ -83,6 +86,38 @@ def test_effort_check_measures_nothing(ksearch: Call, tmp_path: Path) -> None:
     assert done.code == 0
     assert [facts["ratio"] for facts in done.json["programs"]] == [None, None]
     assert done.json["pairs"] == []
+
+
+def test_a_wait_for_another_process_is_told_once(
+    started: Callable[..., subprocess.Popen[str]],
+) -> None:
+    with held(alone=True):
+        process = started("evaluate", "softmax", SEED, "--effort", "check")
+        assert process.stderr is not None
+        told = process.stderr.readline()
+    out, rest = process.communicate()
+    assert (told, rest) == ("waiting: another ksearch process is measuring on this machine\n", "")
+    assert (process.returncode, "passed" in out) == (0, True)
+
+
+def test_what_a_judge_of_ones_own_counts_is_better_not_faster(ksearch: Call, tmp_path: Path) -> None:
+    (tmp_path / "judge.py").write_text(
+        'METRIC = "found"\nENTRY_POINT = "search"\n\n\n'
+        "def evaluator(candidate):\n    return {'found': float(len(candidate))}\n"
+    )
+    for name, text in (("short.py", "a"), ("long.py", "a" * 20)):
+        (tmp_path / name).write_text(f"def search():\n    return '{text}'\n")
+    done = ksearch("evaluate", "judge.py", "short.py", "long.py")
+    assert done.code == 0, done.err
+    assert ", long.py is better" in done.out
+    assert "faster" not in done.out
+    for form in ("whole", "search_replace"):
+        options = ("--role", "coder", "--kind", "improve", "--set", f"edit_format={form}")
+        asked = ksearch("prompts", "render", "judge.py", *options)
+        assert asked.code == 0, asked.err
+        assert "that is better than the best one" in asked.out
+        assert "why it should be better" in asked.out
+        assert "faster" not in asked.out
 
 
 @pytest.mark.parametrize(
