@@ -75,7 +75,7 @@ class Found:
 
 def record(task: Task, solution: Solution, effort: Effort, found: Found, environment: Environment) -> Evaluation:
     """Return the evaluation of a program."""
-    failed, notes = found.failed, [NOTE]
+    failed, notes = found.failed, [*task.notes, NOTE]
     if found.few:
         notes.append(f"the baseline is slow, and was timed with fewer calls, on {', '.join(sorted(found.few))}")
     return Evaluation(
@@ -111,7 +111,9 @@ def reject_task(task: Task, workload: Workload, answer: Any) -> None:
     """Raise TaskError unless a driver that was handed no program answered that the task can be judged."""
     if answer != {"alone": True}:
         problem = answer.get("task") if isinstance(answer, dict) else None
-        raise TaskError(f"task {task.name} on {workload.name}: {problem or 'its own code gave no usable answer'}"[:800])
+        raise TaskError(
+            f"task {task.named} on {workload.name}: {problem or 'its own code gave no usable answer'}"[:800]
+        )
 
 
 def _objective(task: Task, found: Found) -> Value:

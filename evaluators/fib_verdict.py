@@ -116,7 +116,7 @@ class FibVerdicts:
             alone = await self._run(task, {**request, "program": None}, limit_s, timed=timed)
         except IsolatedFailure as failure:
             raise TaskError(
-                f"task {task.name} on {workload.name}: its reference and baseline fail without a program, within half "
+                f"task {task.named} on {workload.name}: its reference and baseline fail without a program, within half "
                 f"of a program's limit: {failure.message}"
             ) from failure
         said.wall_s += alone.wall_s

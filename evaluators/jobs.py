@@ -73,7 +73,7 @@ def task_data(task: Task) -> dict[str, Any]:
 
 def _spec(task: Task) -> TaskSpec:
     return TaskSpec(
-        name=task.name,
+        name=task.named,
         digest=task.digest,
         axes=task.axes,
         inputs=tuple(_argument(name, tensor) for name, tensor in task.inputs.items()),
@@ -191,7 +191,7 @@ def _evaluation(
         workloads=tuple(_workload(case) for case in verdict.cases),
         doubt=verdict.doubt,
         environment=environment,
-        notes=verdict.notes,
+        notes=(*task.notes, *verdict.notes),
         build_s=verdict.build_s,
         device_s=verdict.device_s,
         wall_s=verdict.wall_s,

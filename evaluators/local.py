@@ -14,6 +14,7 @@ from evaluators.jobs import comparison, evaluation, job_data, reject_unsupported
 from evaluators.protocols import PROTOCOLS
 from evaluators.solution import Solution
 from evaluators.task import Task
+from evaluators.task_file import one_line
 from evaluators.waiting import Waits
 from evaluators.worker import gpus, launch
 from evaluators.worker.failure import SetupFault
@@ -24,6 +25,10 @@ MEMORY_BYTES = 4 << 30
 _ATTEMPTS = 3
 _LINE_BYTES = 64 << 20
 _CLOSE_S = 10.0
+_STOPPED = 1
+"""How a process ends whose reference does not heed its limit; not only that."""
+_OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+"""What a process brings upon itself; whoever ends one from outside uses others."""
 
 
 class LocalEvaluator:
@@ -104,7 +109,7 @@ class LocalEvaluator:
                 if error is None:
                     return answer
                 if error["kind"] == "task":
-                    raise TaskError(error["message"])
+                    raise TaskError(one_line(error["message"]))
                 problem = error["message"]
                 await self._stop()
                 if error["kind"] == "setup":
@@ -132,9 +137,10 @@ class LocalEvaluator:
             code = await process.wait()
             tail = "no output" if self._folder is None else launch.log_tail(self._folder)
             message = f"the supervisor ended ({code}): {tail}"
-            if "job" in request and code >= 0:
-                # Whatever kills it from outside gives a signal.
-                message += f"; the reference of task {request['job']['task']['name']} may have ended its process"
+            if "job" in request and (code >= 0 or -code in _OWN_SIGNALS):
+                task = request["job"]["task"]
+                message += f"; the reference of task {task['name']} may have ended its process"
+                message += f", or gone on after its limit of {task['timeout_s']:g} s" if code == _STOPPED else ""
             return {"error": {"kind": "harness", "message": message}}
         return answer
 

@@ -19,6 +19,8 @@ AxisSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 LONGEST_NAME = 200
 """Of a task: runs and the files that are written for them are called by it."""
+_FOR_PEOPLE = {"origin", "reference_at", "notes"}
+"""Fields of a task that do not make it another one."""
 LONGEST_TIMEOUT_S = 1e6
 """Of a check: more than any takes, so that limits that are multiples of it fit what counts them."""
 
@@ -142,6 +144,10 @@ class Task(Record):
     """Wall-clock limit of the run stage of one evaluation's correctness check, seconds."""
     origin: str = "built-in"
     """Where the task came from, for people: `built-in`, or the reference it was resolved from."""
+    reference_at: str = ""
+    """Where a person finds the source of the reference: a file, and the field of it; empty: there is no need to say."""
+    notes: tuple[str, ...] = ()
+    """What people should know of the task's data; evaluations carry it too."""
 
     @model_validator(mode="before")
     @classmethod
@@ -195,14 +201,19 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """Identity: sha256 over everything but where the task came from (64 hex digits).
+        """Identity: sha256 over everything but where the task came from and its notes (64 hex digits).
 
         Fields at their defaults are left out, so that a new optional field does not make every task another one. A
         default must therefore never change its meaning.
         """
         return self._kept(
-            "_digest", lambda: digest_json(self.model_dump(mode="json", exclude={"origin"}, exclude_defaults=True))
+            "_digest", lambda: digest_json(self.model_dump(mode="json", exclude=_FOR_PEOPLE, exclude_defaults=True))
         )
+
+    @property
+    def named(self) -> str:
+        """What messages about the reference call the task: its name, and where the reference stands."""
+        return f"{self.name} ({self.reference_at})" if self.reference_at else self.name
 
     @property
     def brings_judge(self) -> bool:

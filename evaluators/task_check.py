@@ -22,6 +22,7 @@ _BESIDE = {"drivers": ("floors", "subject"), "worker": ("floor", "floor_cuda", "
 """Modules that the driver goes by."""
 _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
+_RUNS = "the reference runs"
 _TIMES = 15
 """All checks together run the reference this many times as often as a program's check does."""
 _NO_SEED = "there is no seed program, so the evaluator was not run; `ksearch evaluate` has it judge a program of yours"
@@ -46,16 +47,29 @@ Told = Callable[[Finding], None]
 class _Heard:
     """Findings as they come."""
 
-    def __init__(self, told: Told | None) -> None:
+    def __init__(self, task: Task, told: Told | None) -> None:
+        self._place = f"{task.reference_at}: " if task.reference_at else ""
         self._told, self.findings = told, list[Finding]()
 
     def hear(self, line: str) -> None:
         """Take a finding that the driver says; what else the task's code prints in such a line is none."""
         with suppress(ValidationError):
-            self.add(Finding.model_validate_json(line))
+            self.take(Finding.model_validate_json(line))
+
+    def take(self, *findings: Finding) -> None:
+        """Take what the driver found; where the reference cannot be run, with the place where it stands."""
+        for finding in findings:
+            if (finding.check, finding.state) == (_RUNS, "failed"):
+                self.fail(_RUNS, finding.detail)
+            else:
+                self.add(finding)
+
+    def fail(self, check: str, reason: str) -> None:
+        """Add that the reference cannot be run, with the place where it stands."""
+        self.add(Finding(check=check, state="failed", detail=self._place + reason))
 
     def add(self, *findings: Finding) -> None:
-        """Take findings, and tell them."""
+        """Add findings, and tell them."""
         self.findings += findings
         for finding in findings:
             if self._told is not None:
@@ -69,7 +83,7 @@ def check_task(task: Task, server: Isolation | None = None, told: Told | None = 
 
     Raises InfrastructureError when the machinery fails.
     """
-    heard = _Heard(told)
+    heard = _Heard(task, told)
     if task.brings_judge:
         heard.add(*asyncio.run(_judged(task)))
     else:
@@ -86,14 +100,14 @@ def _check(task: Task, server: Isolation | None, heard: _Heard) -> None:
             answer = means.run(
                 driver, {"task": task_data(task)}, files=files, timeout_s=limit_s, lock="shared", said=heard.hear
             ).value
-            heard.add(*_FINDINGS.validate_python(answer)[len(heard.findings) :])
+            heard.take(*_FINDINGS.validate_python(answer)[len(heard.findings) :])
         except IsolatedFailure as failure:
             lines = [line.removeprefix(SAID) for line in failure.log.splitlines() if line.startswith(SAID)]
             for line in lines[len(heard.findings) :]:
                 heard.hear(line)
-            heard.add(Finding(check=failure.stage or "the reference runs", state="failed", detail=failure.message))
+            heard.fail(failure.stage or _RUNS, failure.message)
         except ValidationError:
-            heard.add(Finding(check="the reference runs", state="failed", detail="it answers in the checks' place"))
+            heard.fail(_RUNS, "it answers in the checks' place")
 
 
 def _memory_bytes(task: Task) -> int:

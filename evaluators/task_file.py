@@ -24,8 +24,9 @@ MAX_FILE_BYTES = 1 << 20
 """Largest task.toml, reference.py or seed file that is read."""
 MAX_WORKLOAD_BYTES = 1 << 38
 """Largest sum of a workload's tensors: 256 GiB, more than any one device holds."""
+_BUILT_IN = "built-in"
 _OWN_KEYS = {"schema"}
-_NOT_IN_FILE = {"reference", "origin", "verdict", "files"}
+_NOT_IN_FILE = {"reference", "origin", "reference_at", "notes", "verdict", "files"}
 
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
@@ -76,7 +77,7 @@ def _baseline(folder: Path, name: str) -> str:
 
 
 def _origin(folder: Path) -> str:
-    return "built-in" if folder.resolve().parent == TASKS else str(folder)
+    return _BUILT_IN if folder.resolve().parent == TASKS else str(folder)
 
 
 def read_text(folder: Path, name: str) -> str:
@@ -131,7 +132,8 @@ def _task(table: Table, reference: str, read: Callable[[str], str], origin: str)
     content["objective"] = _section(Objective, table.get("objective", {}), "objective")
     content["contracts"] = _contracts(_items(table, "contracts"), read)
     content["workloads"] = [_workload(value, number) for number, value in enumerate(_list(table, "workloads"))]
-    return _section(Task, {**content, "reference": reference, "origin": origin}, "")
+    place = "" if origin == _BUILT_IN else str(Path(origin) / "reference.py")
+    return _section(Task, {**content, "reference": reference, "origin": origin, "reference_at": place}, "")
 
 
 def _required(table: Table, key: str) -> Any:
@@ -257,12 +259,17 @@ def _nearest(name: str, allowed: Collection[str]) -> str:
 
 def check_sizes(task: Task) -> None:
     """Raise TaskError when a workload's tensors are larger than any device."""
-    tensors = [tensor for tensor in [*task.inputs.values(), *task.outputs.values()] if isinstance(tensor, Tensor)]
     for workload in task.workloads:
-        sizes = task.sizes(workload)
-        total = sum(ITEM_BYTES[tensor.dtype] * math.prod(sizes[axis] for axis in tensor.shape) for tensor in tensors)
-        if total > MAX_WORKLOAD_BYTES:
-            raise TaskError(
-                f"workloads ({workload.name!r}).axes: the tensors take {total / 2**30:.0f} GiB,"
-                f" more than {MAX_WORKLOAD_BYTES >> 30} GiB"
-            )
+        problem = size_problem(task, workload)
+        if problem:
+            raise TaskError(f"workloads ({workload.name!r}).axes: {problem}")
+
+
+def size_problem(task: Task, workload: Workload) -> str:
+    """Return that a workload's tensors are larger than any device, empty when they are not."""
+    tensors = [tensor for tensor in [*task.inputs.values(), *task.outputs.values()] if isinstance(tensor, Tensor)]
+    sizes = task.sizes(workload)
+    total = sum(ITEM_BYTES[tensor.dtype] * math.prod(sizes[axis] for axis in tensor.shape) for tensor in tensors)
+    if total <= MAX_WORKLOAD_BYTES:
+        return ""
+    return f"the tensors take {total / 2**30:.0f} GiB, more than {MAX_WORKLOAD_BYTES >> 30} GiB"

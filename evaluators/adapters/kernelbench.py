@@ -274,4 +274,5 @@ def _task(source: SourceFile, reference: str, signature: Signature, device: str)
         reference=reference,
         timeout_s=TIMEOUT_S,
         origin=f"kernelbench:{source.path}",
+        reference_at=str(source.path),
     )

@@ -1,7 +1,6 @@
 """A user's own evaluator as a task: a file whose function takes a program and returns figures. Its word is taken."""
 
 import ast
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -13,7 +12,6 @@ from evaluators.adapters.source_file import SourceFile
 from evaluators.objective import Objective
 from evaluators.solution import SUFFIX, Language
 from evaluators.task import Contract, Task, Tolerance, Workload
-from evaluators.task_file import read_text
 from evaluators.task_source import EVALUATOR_DECLARATIONS
 
 FUNCTIONS = ("evaluate", "evaluator")
@@ -66,6 +64,7 @@ def own_evaluator(source: SourceFile) -> Task:
             files=_beside(source, said),
             timeout_s=said.get("TIMEOUT_S", 60.0),
             origin=str(source.path),
+            reference_at=str(source.path),
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -82,15 +81,16 @@ def takes_text(source: SourceFile, function: str) -> bool:
 
 def _seed(source: SourceFile, said: Mapping[str, Any]) -> tuple[Language, dict[str, str]]:
     name = said.get("SEED")
-    if name is not None and (not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)):
+    if name is not None and not isinstance(name, str):
         source.refuse(f"SEED: {name!r} is not the name of a file beside this one")
+    files = {} if name is None else {name: source.beside("SEED", name)}
     suffix = ".py" if name is None else Path(name).suffix
     languages: tuple[Language, ...] = get_args(Language)
     fitting = [language for language in ("python", *languages) if SUFFIX[language] == suffix]
     language = said.get("LANGUAGE") or next(iter(fitting), None)
     if language not in languages:
         source.refuse(f"LANGUAGE: must be one of {', '.join(languages)}")
-    return language, {} if name is None else {name: read_text(source.path.parent, name)}
+    return language, files
 
 
 def _entry_point(source: SourceFile, said: Mapping[str, Any], files: Mapping[str, str]) -> str:
@@ -110,7 +110,4 @@ def _beside(source: SourceFile, said: Mapping[str, Any]) -> dict[str, str]:
     names = said.get("FILES", [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         source.refuse("FILES: must be a list of names of files beside this one")
-    for name in names:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-            source.refuse(f"FILES: {name!r} is not the name of a file beside this one")
-    return {name: read_text(source.path.parent, name) for name in names}
+    return {name: source.beside("FILES", name) for name in names}

@@ -13,7 +13,7 @@ from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
 from evaluators.solution import SUFFIX, Binding, Language
 from evaluators.task import LONGEST_NAME, Contract, Task, Tensor, Tolerance, Workload, repeated
-from evaluators.task_file import check_seed, check_sizes, one_line, read_text
+from evaluators.task_file import check_seed, one_line, size_problem
 from evaluators.task_source import DECLARATIONS, check_reference
 
 TOLERANCES: Mapping[str, Tolerance] = {
@@ -87,8 +87,8 @@ def own_task(source: SourceFile) -> Task:
             reference=reference,
             timeout_s=timeout_s,
             origin=str(source.path),
+            reference_at=str(source.path),
         )
-        check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except ValidationError as error:
         first = error.errors()[0]
@@ -97,6 +97,11 @@ def own_task(source: SourceFile) -> Task:
         if str(error).startswith(str(source.path)):
             raise
         source.refuse(str(error).removeprefix("reference.py: "))
+    for workload in task.workloads:
+        problem = size_problem(task, workload)
+        if problem:
+            constant = "WORKLOADS" if workload.split == "search" else "HELD_OUT"
+            source.refuse(f"{constant if constant in constants else 'inputs'}: {workload.name!r}: {problem}")
     return task
 
 
@@ -211,8 +216,16 @@ def _passed_on(value: Any) -> bool:
 def _tolerance(source: SourceFile, constants: Mapping[str, Any]) -> Tolerance | None:
     if "TOLERANCE" not in constants:
         return None
+    value = constants["TOLERANCE"]
+    if not isinstance(value, dict) or not set(value) <= set(Tolerance.model_fields):
+        odd = (
+            next((key for key in value if key not in Tolerance.model_fields), None)
+            if isinstance(value, dict)
+            else value
+        )
+        source.refuse(f"TOLERANCE: {odd!r:.80} is unknown: it is a dict of some of {', '.join(Tolerance.model_fields)}")
     try:
-        return Tolerance.model_validate(constants["TOLERANCE"], strict=True)
+        return Tolerance.model_validate(value, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         source.refuse(f"TOLERANCE{''.join(f'.{step}' for step in first['loc'])}: {first['msg']}")
@@ -244,9 +257,7 @@ def _seeds(source: SourceFile, value: Any, languages: Sequence[Language]) -> dic
         value = {fitting[0]: value}
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
         source.refuse("SEED: must be the name of a file beside this one, or names by language: {'cpp': 'seed.cpp'}")
-    for language, name in value.items():
+    for language in value:
         if language not in languages:
             source.refuse(f"SEED: {language!r} is none of this task's languages: {', '.join(languages)}")
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-            source.refuse(f"SEED: {name!r} is not the name of a file beside this one")
-    return {language: {name: read_text(source.path.parent, name)} for language, name in value.items()}
+    return {language: {name: source.beside("SEED", name)} for language, name in value.items()}

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,15 @@ class SourceFile:
     def read(cls, path: Path) -> "SourceFile":
         """Read the file; it must be text in UTF-8, of at most a mebibyte, and no link out of its folder."""
         return cls(path, read_text(path.parent, path.name))
+
+    def beside(self, constant: str, name: str) -> str:
+        """Return the text of a file beside this one, which `constant` names."""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+            self.refuse(f"{constant}: {name!r} is not the name of a file beside this one")
+        try:
+            return read_text(self.path.parent, name)
+        except TaskError as error:
+            self.refuse(f"{constant}: {error}")
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise TaskError with the file's name before the reason."""

@@ -36,6 +36,7 @@ class TaskSpec:
     """What the supervisor needs of a task."""
 
     name: str
+    """What messages call it: `evaluators.task.Task.named`."""
     digest: str
     axes: tuple[str, ...]
     """Variable axes, in the order in which a plain C function receives them."""

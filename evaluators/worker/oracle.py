@@ -1,5 +1,7 @@
 """The task's reference, in the trusted process: makes secret inputs and knows the right answers."""
 
+import faulthandler
+import os
 import secrets
 import signal
 import threading
@@ -18,6 +20,10 @@ from evaluators.worker.slots import Bytes
 from evaluators.worker.source import load_source
 
 _SCALAR_TYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64}
+_LONGEST = 400
+"""Characters of what a reference raises."""
+_GRACE, _GRACE_S = 0.1, 1.0
+"""How much longer than its limit a reference may go on, as a share of that and in seconds, before it is stopped."""
 
 
 @dataclass(frozen=True)
@@ -140,21 +146,36 @@ class Oracle:
 @contextmanager
 def _blame(task: TaskSpec, what: str, limit_s: float) -> Iterator[None]:
     """Turn whatever the reference raises, and taking longer than `limit_s`, into a TaskFault."""
-    timed = threading.current_thread() is threading.main_thread()
+    try:
+        with _limited(limit_s):
+            yield
+    except TaskFault:
+        raise
+    except (Exception, SystemExit) as error:  # a reference may raise anything: told as the task's fault
+        words = " ".join(str(error).split())[:_LONGEST]
+        raise TaskFault(f"task {task.name}: {what} failed: {type(error).__name__}: {words}") from error
+
+
+@contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    """Raise TimeoutError in the block after `limit_s`, where this is the main thread.
+
+    Code that goes on all the same, because it passes over exceptions or never comes back to Python, ends the process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def expired(number: int, frame: object) -> None:
         raise TimeoutError(f"took more than {limit_s:.0f} s")
 
-    previous = signal.signal(signal.SIGALRM, expired) if timed else None
-    if timed:
+    previous = signal.signal(signal.SIGALRM, expired)
+    with open(os.devnull, "wb") as nowhere:
+        faulthandler.dump_traceback_later(limit_s * (1 + _GRACE) + _GRACE_S, exit=True, file=nowhere)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        yield
-    except TaskFault:
-        raise
-    except Exception as error:  # a reference may raise anything: told as the task's fault
-        raise TaskFault(f"task {task.name}: {what} failed: {type(error).__name__}: {error}") from error
-    finally:
-        if timed:
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, previous)

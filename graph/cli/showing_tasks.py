@@ -115,6 +115,8 @@ def _lines(task: "Task", floors: "Floors") -> Iterator[tuple[str, str]]:
     yield "task", f"{task.name}: {task.title}" if task.title else task.name
     yield "origin", task.origin
     yield "device", task.device
+    for note in task.notes:
+        yield "note", note
     for name, value in task.inputs.items():
         yield "inputs", _argument(name, value)
     for name, tensor in task.outputs.items():

@@ -24,13 +24,14 @@ from evaluators.adapters.flashinfer.exporting import (
 )
 from evaluators.adapters.flashinfer.load import load_task
 from evaluators.adapters.flashinfer.solutions import import_solution, is_solution, read_solution
-from evaluators.errors import TaskError
+from evaluators.errors import KsearchError, TaskError
 from evaluators.evaluation import Environment, Evaluation, Measurement, WorkloadResult
 from evaluators.local import LocalEvaluator
 from evaluators.objective import Value
 from evaluators.resolve import resolve_task
 from evaluators.solution import Binding, Solution
 from evaluators.task import Task
+from evaluators.task_check import check_task
 from evaluators.worker.status import Status
 from graph.cli.evaluating import load_program
 from tests.evaluators import flashinfer_folder as folders
@@ -111,6 +112,20 @@ def test_stored_indices_are_used_and_must_stay_what_they_were(root: Path) -> Non
         made(task, 1)
 
 
+def test_tensors_made_up_for_want_of_their_files_are_told(root: Path) -> None:
+    write_blob(root, INDPTR, INDICES)
+    text = "made up, because the files that they are in are missing: "
+    assert load(root).notes == (f"{text}kv_indptr of 1, kv_indices of 1 of 2 workloads",)
+    line = workload(UUIDS[1], 3, 40, 30)
+    line["workload"]["inputs"]["q"] = {"type": "safetensors", "path": "blob/q.safetensors", "tensor_key": "q"}
+    write_folder(root, lines=[line])
+    task = load(root)
+    assert task.notes == (f"{text}q of 1 of 1 workloads",)
+    assert task.digest == task.model_copy(update={"notes": ()}).digest
+    write_folder(root, lines=[workload(UUIDS[1], 3, 40, 30)])
+    assert load(root).notes == ()
+
+
 def test_of_many_workloads_some_are_held_out(root: Path) -> None:
     lines = [workload(f"{number:08x}-0000-4000-8000-000000000000", 1, 40, number + 1) for number in range(30)]
     write_folder(root, lines=lines)
@@ -187,6 +202,12 @@ def _blob_link_out(root: Path) -> None:
     blob_path(root).symlink_to(outside)
 
 
+def _workloads_link_out(root: Path) -> None:
+    path = root / "workloads" / "gqa_paged" / f"{NAME}.jsonl"
+    path.rename(root.parent / "other.jsonl")
+    path.symlink_to(root.parent / "other.jsonl")
+
+
 def _again(kind: str, suffix: str) -> Break:
     def change(root: Path) -> None:
         (root / kind / "other").mkdir()
@@ -216,7 +237,8 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         "inputs.kv_indptr.path: 'blob/../../x' is not a path within",
     ),
     "definition is a link out": (_link_out, f"{NAME}.json: leads out of"),
-    "blob is a link out": (_blob_link_out, f"{UUIDS[1]}.safetensors: leads out of"),
+    "blob is a link out": (_blob_link_out, "jsonl:2: workload.inputs.kv_indptr.path: "),
+    "workloads are a link out": (_workloads_link_out, f"{NAME}.jsonl: leads out of"),
     "huge axis": (_axes(num_pages=2**31 - 1, batch_size=2**31 - 1), "jsonl:1: workload.axes: the tensors take"),
     "axis beyond any": (_axes(num_pages=2**70), "jsonl:1: workload.axes.num_pages: Input should be less than"),
     "axis of nothing": (_axes(num_pages=0), "jsonl:1: workload.axes.num_pages: Input should be greater"),
@@ -379,6 +401,40 @@ async def test_programs_that_return_and_programs_that_write_are_judged(root: Pat
     result = await evaluator.evaluate(task, wrong, "check")
     assert result.status is Status.WRONG_VALUES
     assert result.message.startswith("lse: ")
+
+
+def _running(body: str) -> str:
+    return f"import os, sys, time\ndef run(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale):\n    {body}\n"
+
+
+_PASSING_OVER = "while True:\n        try:\n            time.sleep(1)\n        except BaseException: pass"
+FAILING: dict[str, tuple[str, str, str]] = {
+    "ends the process": ("os._exit(3)", "may have ended its process", "exited with code 3 before it answered"),
+    "crashes": ("os.kill(os.getpid(), 11)", "may have ended its process", "ended by SIGSEGV"),
+    "exits": ("sys.exit(3)", "failed: SystemExit: 3", "SystemExit: 3"),
+    "never returns": ("while True: pass", "failed: TimeoutError: took more than 1 s", "no end within 1 s"),
+    "cannot be interrupted": (_PASSING_OVER, "or gone on after its limit of 1 s", "no end within 15 s"),
+    "raises": ("raise ValueError('no such\\nthing')", "failed: ValueError: no such thing", "ValueError: no such thing"),
+}
+"""What a reference does -> its body, and what an evaluation and a check of the task say of it."""
+
+
+@pytest.mark.parametrize("what", FAILING)
+async def test_a_failing_reference_is_named_with_its_file_and_field(
+    root: Path, evaluator: LocalEvaluator, what: str
+) -> None:
+    body, judged, checked = FAILING[what]
+    write_folder(root, {**definition(), "reference": _running(body)}, [workload(UUIDS[0], 1, 40, 17)])
+    task = load(root).model_copy(update={"timeout_s": 1.0})
+    place = f"definitions/gqa_paged/{NAME}.json: reference"
+    with pytest.raises(KsearchError) as caught:
+        await evaluator.evaluate(task, program("value"), "check")
+    assert judged in str(caught.value)
+    assert f"task {NAME} ({place})" in str(caught.value)
+    finding = check_task(task)[-1]
+    assert (finding.check, finding.state) == ("the reference runs", "failed")
+    assert finding.detail.startswith(f"{place}: ")
+    assert checked in finding.detail
 
 
 def test_programs_go_through_the_format_and_back(root: Path) -> None:

@@ -321,8 +321,8 @@ REFUSED = {
     "several GPUs": (YAML + "multi_gpu: true\n", "multi_gpu: problems for several GPUs"),
     "aliases": (YAML + "a: &a [1]\nb: [*a, *a]\n", "anchors and aliases are not allowed"),
     "a tag": (YAML + "a: !!python/object/apply:os.system [ls]\n", "not valid YAML"),
-    "a huge axis": (YAML.replace("n: 16", "n: 99999999999"), "benchmark 0 of task.yml: axes.n"),
-    "an argument": (YAML.replace("{n: 16", "{m: 16"), "generate_input: has no argument 'm'"),
+    "a huge axis": (YAML.replace("n: 16", "n: 99999999999"), "task.yml: benchmarks[0].n: Input should be less"),
+    "an argument": (YAML.replace("{n: 16", "{m: 16"), "task.yml: benchmarks[0].m: generate_input has no such"),
 }
 
 
@@ -350,6 +350,13 @@ def test_links_out_and_checks_of_its_own_are_refused(write: Callable[..., Path],
         REFERENCE.split("check_implementation")[0] + "def check_implementation(d, o): ...\n"
     )
     with pytest.raises(TaskError, match="#official"):
+        resolve_task(f"gpumode:{folder}#cpu")
+
+
+def test_sizes_beyond_any_device_are_refused(write: Callable[..., Path]) -> None:
+    folder = write(task_yml=YAML.replace("n: 9,", "n: 2147483647,"), reference_py=REFERENCE.replace("n, 4", "n, 64"))
+    (folder / "reference.py").write_text((folder / "reference.py").read_text().replace("randn(4)", "randn(64)"))
+    with pytest.raises(TaskError, match=r"/task\.yml: tests\[1\]: the tensors take \d+ GiB, more than 256 GiB"):
         resolve_task(f"gpumode:{folder}#cpu")
 
 

@@ -118,6 +118,12 @@ STOPPED = {
         PLAIN + "TOLERANCE = {'rtol': True, 'atol': 0}\n",
         "TOLERANCE.rtol: Input should be a valid num",
     ),
+    "an unknown key of a tolerance": (
+        PLAIN + "TOLERANCE = {'rtol': 0.1, 'atoll': 0}\n",
+        "TOLERANCE: 'atoll' is unknown: it is a dict of some of rtol, atol, rule, matched, normalised",
+    ),
+    "a tolerance of another kind": (PLAIN + "TOLERANCE = 3\n", "TOLERANCE: 3 is unknown: it is a dict of"),
+    "a missing seed": (PLAIN.replace("plain.cpp", "none.cpp"), "adding.py: SEED: "),
     "a true limit": (PLAIN + "TIMEOUT_S = True\n", "TIMEOUT_S: must be a number of seconds"),
     "nested": ("x = " + "-" * 100_000 + "1\n", "is not Python: nested too deeply"),
     "a limit": (PLAIN.replace("TIMEOUT_S = 7", "TIMEOUT_S = -7"), "TIMEOUT_S: must be a number of seconds"),
@@ -156,9 +162,20 @@ def test_links_out_of_the_folder_are_refused(write: Callable[..., str], tmp_path
     shutil.move(write(PLAIN), tmp_path / "inside" / "adding.py")
     (tmp_path / "plain.cpp").write_text(SEED)
     (tmp_path / "inside" / "plain.cpp").symlink_to(tmp_path / "plain.cpp")
-    with pytest.raises(TaskError, match=r"plain\.cpp: is a link to a file outside") as caught:
+    with pytest.raises(TaskError, match=r"adding\.py: SEED: .*plain\.cpp: is a link to a file outside") as caught:
         resolve_task(str(tmp_path / "inside" / "adding.py"))
     assert "\n" not in str(caught.value)
+
+
+def test_sizes_beyond_any_device_are_refused(tmp_path: Path) -> None:
+    base = "import torch\nDEVICE = 'cuda'\ndef inputs(n=4):\n    return torch.ones(n, 100000)\n"
+    for constant in ("WORKLOADS", "HELD_OUT"):
+        text = f"{base}def reference(x):\n    return x\n{constant} = {{'large': {{'n': 1000000000}}}}\n"
+        (tmp_path / "large.py").write_text(text)
+        with pytest.raises(
+            TaskError, match=rf"large\.py: {constant}: 'large': the tensors take \d+ GiB, more than 256"
+        ):
+            resolve_task(str(tmp_path / "large.py"))
 
 
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:

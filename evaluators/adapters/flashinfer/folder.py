@@ -65,14 +65,15 @@ class DataFolder:
             raise TaskError(f"{path}: holds no workload")
         return found
 
-    def inside(self, path: Path) -> Path:
-        """Return `path` when what it leads to lies in the folder."""
+    def inside(self, path: Path, place: str = "") -> Path:
+        """Return `path` when what it leads to lies in the folder; `place` names the field that asks for it."""
+        said = f"{place}: {path}" if place else str(path)
         try:
             inside = path.resolve().is_relative_to(self.root.resolve())
         except (OSError, RuntimeError, ValueError) as error:
-            raise TaskError(_printable(f"{path}: cannot be read: {error}")) from error
+            raise TaskError(_printable(f"{said}: cannot be read: {error}")) from error
         if not inside:
-            raise TaskError(f"{path}: leads out of {self.root}")
+            raise TaskError(f"{said}: leads out of {self.root}")
         return path
 
     def blob(self, relative: str, place: str) -> Path:
@@ -80,7 +81,7 @@ class DataFolder:
         pure = PurePosixPath(relative)
         if pure.is_absolute() or ".." in pure.parts or "\\" in relative or not relative.isprintable():
             raise TaskError(f"{place}: {relative!r} is not a path within {self.root}")
-        path = self.inside(self.root / pure)
+        path = self.inside(self.root / pure, place)
         try:
             if path.exists() and not path.is_file():
                 raise TaskError(f"{place}: {path} is not a plain file")

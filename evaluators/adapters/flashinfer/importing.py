@@ -6,7 +6,8 @@ import json
 import keyword
 import math
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -71,6 +72,8 @@ def import_task(folder: DataFolder, name: str, options: Options) -> Task:
             reference=reference,
             timeout_s=300.0,
             origin=options.origin,
+            reference_at=f"{path.relative_to(folder.root)}: reference",
+            notes=_drawn(workloads, made),
         )
         check_reference(reference, tuple(definition.inputs))
     except ValidationError as error:
@@ -173,6 +176,20 @@ def _workload(
     for name, argument in definition.inputs.items():
         params.update(_source(folder, definition, workload, name, argument, sizes, place))
     return Workload(name=workload.uuid, split=split, axes=workload.axes, params=params)
+
+
+def _drawn(given: Sequence[tuple[FibWorkload, str]], made: Sequence[Workload]) -> tuple[str, ...]:
+    """Return a note on the tensors that are drawn because the files that should hold them are not there."""
+    missing = Counter(
+        name
+        for (workload, _), task_workload in zip(given, made, strict=True)
+        for name, source in workload.inputs.items()
+        if isinstance(source, Stored) and f"stored_{name}" not in task_workload.params
+    )
+    if not missing:
+        return ()
+    found = ", ".join(f"{name} of {count}" for name, count in missing.items())
+    return (f"made up, because the files that they are in are missing: {found} of {len(made)} workloads",)
 
 
 def _source(

@@ -42,6 +42,14 @@ class ProblemFolder:
     seed: int | None
     description: str
 
+    def refuse(self, field: str, reason: str) -> NoReturn:
+        """Raise TaskError that names the file and the field."""
+        _refuse(self.path, field, reason)
+
+
+def _refuse(path: Path, field: str, reason: str) -> NoReturn:
+    raise TaskError(one_line(f"{path / 'task.yml'}: {field}: {reason}"))
+
 
 def _plain_yaml(text: str) -> Any:
     """Return YAML without anchors, a few lines of which can stand for more than any memory, and not nested deeply."""
@@ -63,7 +71,7 @@ class _Reader:
     table: Mapping[str, Any]
 
     def refuse(self, field: str, reason: str) -> NoReturn:
-        raise TaskError(one_line(f"{self.path / 'task.yml'}: {field}: {reason}"))
+        _refuse(self.path, field, reason)
 
     def word(self, field: str, allowed: Sequence[str], default: str) -> str:
         value = self.table.get(field, default)

@@ -19,7 +19,7 @@ from evaluators.errors import TaskError
 from evaluators.objective import Objective
 from evaluators.solution import Language
 from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
-from evaluators.task_file import check_sizes
+from evaluators.task_file import size_problem
 from evaluators.task_source import check_reference
 
 _MATCHER = "make_match_reference"
@@ -50,10 +50,14 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     reference = reference_source(modules, device, about)
     try:
         task = _task(folder, reference, signature, tolerance, device, about)
-        check_sizes(task)
         check_reference(reference, tuple(task.inputs))
     except (ValidationError, TaskError) as error:
         source.refuse(str(error))
+    for workload in task.workloads:
+        problem = size_problem(task, workload)
+        if problem:
+            kind, number = workload.name.split()
+            folder.refuse(_field(kind, int(number)), problem)
     return task
 
 
@@ -83,24 +87,34 @@ def _workloads(source: SourceFile, folder: ProblemFolder) -> list[Workload]:
     """Return the benchmarks as the search split and the tests as held out."""
     parameters = set(source.parameters("generate_input"))
     found = list[Workload]()
-    for split, cases in (("search", folder.benchmarks), ("held_out", folder.tests)):
+    for kind, cases in (("benchmark", folder.benchmarks), ("test", folder.tests)):
         for number, case in enumerate(cases):
             unknown = [name for name in case if name not in parameters]
             if unknown:
-                source.refuse(f"generate_input: has no argument {unknown[0]!r}, which task.yml gives")
-            name = f"{'benchmark' if split == 'search' else 'test'} {number}"
-            found.append(_workload(source, name, split, case))
+                folder.refuse(f"{_field(kind, number)}.{unknown[0]}", "generate_input has no such argument")
+            found.append(_workload(folder, kind, number, case))
     return found
 
 
-def _workload(source: SourceFile, name: str, split: str, case: Case) -> Workload:
+def _field(kind: str, number: int) -> str:
+    return f"{kind}s[{number}]"
+
+
+def _workload(folder: ProblemFolder, kind: str, number: int, case: Case) -> Workload:
     axes = {key: value for key, value in case.items() if type(value) is int and value > 0 and key != "seed"}
     params = {key: _true_word(value) for key, value in case.items() if key not in axes}
     try:
-        return Workload.model_validate({"name": name, "split": split, "axes": axes, "params": params})
+        return Workload.model_validate(
+            {
+                "name": f"{kind} {number}",
+                "split": "search" if kind == "benchmark" else "held_out",
+                "axes": axes,
+                "params": params,
+            }
+        )
     except ValidationError as error:
         first = error.errors()[0]
-        source.refuse(f"{name} of task.yml: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+        folder.refuse(".".join((_field(kind, number), *map(str, first["loc"][1:2]))), first["msg"])
 
 
 def _true_word(value: int | str | bool) -> int | str | bool:
@@ -161,6 +175,7 @@ def _task(
         files={name: text for name, text in folder.files.items() if name not in (*_HIDDEN, folder.main)},
         timeout_s=float(folder.timeouts_s["test"]),
         origin=f"gpumode:{folder.path}",
+        reference_at=str(folder.path / "reference.py"),
     )
 
 
