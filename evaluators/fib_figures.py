@@ -75,7 +75,7 @@ class Found:
 
 def record(task: Task, solution: Solution, effort: Effort, found: Found, environment: Environment) -> Evaluation:
     """Return the evaluation of a program."""
-    failed, notes = found.failed, [*task.notes, NOTE]
+    failed, notes = found.failed, [NOTE, *task.notes]
     if found.few:
         notes.append(f"the baseline is slow, and was timed with fewer calls, on {', '.join(sorted(found.few))}")
     return Evaluation(

@@ -191,7 +191,7 @@ def _evaluation(
         workloads=tuple(_workload(case) for case in verdict.cases),
         doubt=verdict.doubt,
         environment=environment,
-        notes=(*task.notes, *verdict.notes),
+        notes=(*verdict.notes, *task.notes),
         build_s=verdict.build_s,
         device_s=verdict.device_s,
         wall_s=verdict.wall_s,
