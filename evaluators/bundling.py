@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluators.digest import canonical_json, digest_bytes
 from evaluators.jobs import job_data
@@ -50,7 +50,8 @@ def bundled_job(
     data = job_data(task, list(solutions.values()), "search", ())
     programs = [decode(Program, program) for program in data["programs"]]
     return BundledJob(
-        task=decode(TaskSpec, data["task"]),
+        # By its name alone: where its reference stands is of no use elsewhere.
+        task=replace(decode(TaskSpec, data["task"]), name=task.name),
         programs=dict(zip(solutions, programs, strict=True)),
         requests=tuple(requests),
         incumbent=incumbent,

@@ -25,8 +25,6 @@ MEMORY_BYTES = 4 << 30
 _ATTEMPTS = 3
 _LINE_BYTES = 64 << 20
 _CLOSE_S = 10.0
-_STOPPED = 1
-"""How a process ends whose reference does not heed its limit; not only that."""
 _OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 """What a process brings upon itself; whoever ends one from outside uses others."""
 
@@ -139,8 +137,10 @@ class LocalEvaluator:
             message = f"the supervisor ended ({code}): {tail}"
             if "job" in request and (code >= 0 or -code in _OWN_SIGNALS):
                 task = request["job"]["task"]
+                if self._folder is not None and launch.went_on(self._folder):
+                    went_on = f"task {task['name']}: its reference went on after its limit of {task['timeout_s']:g} s"
+                    return {"error": {"kind": "task", "message": went_on}}
                 message += f"; the reference of task {task['name']} may have ended its process"
-                message += f", or gone on after its limit of {task['timeout_s']:g} s" if code == _STOPPED else ""
             return {"error": {"kind": "harness", "message": message}}
         return answer
 

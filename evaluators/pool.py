@@ -40,7 +40,7 @@ class PoolEvaluator:
         """Nothing starts until the first job."""
         self._lanes = [_Lane(device, device.make()) for _ in range(lanes) for device in devices]
         for lane in self._lanes:
-            lane.judge.waits.told = len(self._lanes) > 1  # They wait for each other.
+            lane.judge.waits.told = lanes > 1  # Those of a device wait for each other.
         self._idle = list(self._lanes)
         self._changed = asyncio.Condition()
         self._kind = self._lanes[0].device.kind

@@ -22,7 +22,7 @@ _BESIDE = {"drivers": ("floors", "subject"), "worker": ("floor", "floor_cuda", "
 """Modules that the driver goes by."""
 _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
-_RUNS = "the reference runs"
+_RUNS, _AFTER = "the reference runs", "the checks after these"
 _TIMES = 15
 """All checks together run the reference this many times as often as a program's check does."""
 _NO_SEED = "there is no seed program, so the evaluator was not run; `ksearch evaluate` has it judge a program of yours"
@@ -49,10 +49,11 @@ class _Heard:
 
     def __init__(self, task: Task, told: Told | None) -> None:
         self._place = f"{task.reference_at}: " if task.reference_at else ""
-        self._told, self.findings = told, list[Finding]()
+        self._told, self.findings, self.lines = told, list[Finding](), 0
 
     def hear(self, line: str) -> None:
         """Take a finding that the driver says; what else the task's code prints in such a line is none."""
+        self.lines += 1
         with suppress(ValidationError):
             self.take(Finding.model_validate_json(line))
 
@@ -103,9 +104,9 @@ def _check(task: Task, server: Isolation | None, heard: _Heard) -> None:
             heard.take(*_FINDINGS.validate_python(answer)[len(heard.findings) :])
         except IsolatedFailure as failure:
             lines = [line.removeprefix(SAID) for line in failure.log.splitlines() if line.startswith(SAID)]
-            for line in lines[len(heard.findings) :]:
+            for line in lines[heard.lines :]:
                 heard.hear(line)
-            heard.fail(failure.stage or _RUNS, failure.message)
+            heard.fail(failure.stage or (_AFTER if heard.findings else _RUNS), failure.message)
         except ValidationError:
             heard.fail(_RUNS, "it answers in the checks' place")
 

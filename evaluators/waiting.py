@@ -21,4 +21,4 @@ class Waits:
         """Tell of a wait; of other asides nothing. Where nobody handles them, warnings go to stderr as they are."""
         if aside == WAITING and not self.told:
             self.told = True
-            _log.warning("waiting: another ksearch process is measuring on this machine")
+            _log.warning("waiting: another ksearch process is at work on this machine")

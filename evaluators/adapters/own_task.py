@@ -217,13 +217,12 @@ def _tolerance(source: SourceFile, constants: Mapping[str, Any]) -> Tolerance | 
     if "TOLERANCE" not in constants:
         return None
     value = constants["TOLERANCE"]
-    if not isinstance(value, dict) or not set(value) <= set(Tolerance.model_fields):
-        odd = (
-            next((key for key in value if key not in Tolerance.model_fields), None)
-            if isinstance(value, dict)
-            else value
-        )
-        source.refuse(f"TOLERANCE: {odd!r:.80} is unknown: it is a dict of some of {', '.join(Tolerance.model_fields)}")
+    fields = ", ".join(Tolerance.model_fields)
+    if not isinstance(value, dict):
+        source.refuse(f"TOLERANCE: must be a dict of some of {fields}")
+    for key in value:
+        if key not in Tolerance.model_fields:
+            source.refuse(f"TOLERANCE: {key!r:.80} is none of {fields}")
     try:
         return Tolerance.model_validate(value, strict=True)
     except ValidationError as error:

@@ -26,8 +26,8 @@ class Effort:
     windows: int
     """The most windows per program, case and estimate."""
     rounds: int = 1
-    """The most estimates from the same processes, which take as long as starting these took, where there is room for
-    inputs that they have not seen."""
+    """The most estimates from the same processes, which take as long as the first with its start, where there is room
+    for inputs that they have not seen."""
     most_s: float = math.inf
     """No more estimates than at least are taken after so long."""
     hopeless: float | None = None

@@ -79,7 +79,8 @@ class Supervised:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
-            while line.endswith("\n") and ASIDE in json.loads(line):  # Its like waits for it, as a rule.
+            # Of waits nothing is said: as a rule it is the crew's own others that are waited for.
+            while line.endswith("\n") and ASIDE in line and ASIDE in json.loads(line):
                 line = process.stdout.readline()
         except (BrokenPipeError, ConnectionResetError, ValueError):  # ValueError: `stop` has closed the pipe
             line = ""

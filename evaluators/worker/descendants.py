@@ -125,9 +125,14 @@ def await_stop(pid: int, patience_s: float) -> bool:
 
 
 def stopped_turns(pid: int) -> dict[int, int]:
-    """Return how often each thread of a process that stands stopped was given a processor, by its identity."""
+    """Return how often each thread of a process that stands stopped was given a processor, by its identity.
+
+    Threads of which the kernel keeps no account are left out. What is returned was so while the thread stood stopped:
+    its state is read first.
+    """
+    states = {tid: _state(f"{pid}/task/{tid}") for tid in thread_names(pid)}
     accounts = thread_schedules(pid)
-    return {tid: account.turns for tid, account in accounts.items() if _state(f"{pid}/task/{tid}") == "T"}
+    return {tid: account.turns for tid, account in accounts.items() if account.turns and states.get(tid) == "T"}
 
 
 def worked_since(pid: int, known: Mapping[int, int], passes_ns: int = 0) -> list[str]:

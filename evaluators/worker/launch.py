@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -50,6 +51,13 @@ def log_tail(folder: Path) -> str:
     log = folder / "supervisor.log"
     text = log.read_text(errors="replace").strip() if log.is_file() else ""
     return text[-800:] or "no output"
+
+
+def went_on(folder: Path) -> bool:
+    """Return whether a supervisor ended because a reference went on after its limit."""
+    log = folder / "supervisor.log"
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    return re.search(r"^Timeout \(\d+:\d\d:\d\d", text, re.MULTILINE) is not None
 
 
 def _places() -> list[str]:

@@ -1,7 +1,6 @@
 """The task's reference, in the trusted process: makes secret inputs and knows the right answers."""
 
 import faulthandler
-import os
 import secrets
 import signal
 import threading
@@ -160,7 +159,8 @@ def _blame(task: TaskSpec, what: str, limit_s: float) -> Iterator[None]:
 def _limited(limit_s: float) -> Iterator[None]:
     """Raise TimeoutError in the block after `limit_s`, where this is the main thread.
 
-    Code that goes on all the same, because it passes over exceptions or never comes back to Python, ends the process.
+    Code that goes on all the same, because it passes over exceptions or never comes back to Python, ends the process,
+    which says so in its log (`launch.went_on`).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -170,12 +170,11 @@ def _limited(limit_s: float) -> Iterator[None]:
         raise TimeoutError(f"took more than {limit_s:.0f} s")
 
     previous = signal.signal(signal.SIGALRM, expired)
-    with open(os.devnull, "wb") as nowhere:
-        faulthandler.dump_traceback_later(limit_s * (1 + _GRACE) + _GRACE_S, exit=True, file=nowhere)
-        signal.setitimer(signal.ITIMER_REAL, limit_s)
-        try:
-            yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous)
+    faulthandler.dump_traceback_later(limit_s * (1 + _GRACE) + _GRACE_S, exit=True)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

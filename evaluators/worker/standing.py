@@ -19,9 +19,10 @@ class Standing:
         while True:
             before, turns = self._cpu_ns, descendants.stopped_turns(child.pid)
             self._cpu_ns = child.cpu_ns_now()
-            if self._cpu_ns == before or time.monotonic() > until:
+            settled = self._cpu_ns == before
+            if settled or time.monotonic() > until:
                 break
-        self._turns = turns if all_stopped else {}
+        self._turns = turns if all_stopped and settled else {}
 
     def ran_ns(self) -> int:
         """Return for how long it has run since, nanoseconds; 0 when nobody can have continued it.

@@ -1,7 +1,7 @@
 """Timing: programs in sibling processes, taken in turn, by the supervisor's clock (`cpu-abba-1`, `cuda-strict-1`).
 
 A visit starts a fresh process per program and takes one estimate; on a GPU it takes more, each with new inputs, for as
-long as it took to start: processes differ. The baseline, which nobody distrusts, is started once on a GPU; on the
+long as it took to get there: processes differ. The baseline, which nobody distrusts, is started once on a GPU; on the
 processor it is started in each visit, and all processes of a visit share one processor with the supervisor, another one
 than before.
 An estimate takes windows (batches of calls) of every case in palindromic order: A B B A. Before a window the
@@ -27,6 +27,8 @@ from evaluators.worker.turn import Started
 from evaluators.worker.visit import Entrant, Run, Visit, hand
 
 _LEAST_TO_GIVE_UP, _WITH_RIVAL = 3, 3
+_LEAST_VISITS = 2
+"""The estimates of one visit resemble each other: they alone would be believed too soon."""
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Times:
 
     call_ns: list[list[list[float]]] = field(default_factory=list)
     plans: list[CasePlan] = field(default_factory=list)
+    visits: int = 0
     began: float = field(default_factory=time.monotonic)
     device_s: float = 0.0
     """For how long the device was held, the starts of its contexts left out."""
@@ -79,6 +82,7 @@ def measure(run: Run) -> Times:
 def _take(visit: Visit, run: Run, times: Times) -> None:
     """Add the estimates of a visit to `times`."""
     began, most = time.monotonic(), len(times.call_ns) + run.effort.rounds
+    times.visits += 1
     with visit.under_way():
         times.call_ns.append(visit.estimate(times.plans, len(times.call_ns)))
         until = 2 * time.monotonic() - began
@@ -122,6 +126,8 @@ def _settled(times: Times, run: Run) -> bool:
         return False
     if taken >= effort.most_estimates or time.monotonic() > times.began + effort.most_s:
         return True
+    if times.visits < _LEAST_VISITS:
+        return False
     for place in range(1, len(times.call_ns[0])):
         interval = times.ratio(0, place, run.task.aggregate)
         if interval.high / interval.low > 1 + 2 * effort.wanted:

@@ -96,7 +96,7 @@ def test_a_wait_for_another_process_is_told_once(
         assert process.stderr is not None
         told = process.stderr.readline()
     out, rest = process.communicate()
-    assert (told, rest) == ("waiting: another ksearch process is measuring on this machine\n", "")
+    assert (told, rest) == ("waiting: another ksearch process is at work on this machine\n", "")
     assert (process.returncode, "passed" in out) == (0, True)
 
 

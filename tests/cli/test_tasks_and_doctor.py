@@ -1,5 +1,6 @@
 """tasks and doctor."""
 
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -40,13 +41,14 @@ def test_findings_of_a_check_are_printed_as_they_are_made(
     functions = (
         "def inputs(n=64):\n    return torch.randn(n)\n\n\ndef reference(x):\n    return x.double().exp().float()\n"
     )
-    waiting = "import time\n\n\ndef baseline(x):\n    time.sleep(5)\n"
+    waiting = "import time\n\n\ndef baseline(x):\n    time.sleep(600)\n"
     (tmp_path / "mine.py").write_text(f"import torch\n\n{functions}\n\n{waiting}")
     process = started("tasks", "check", "mine.py")
     lines = wait_for(process, "half precision")
     assert process.poll() is None, "the baseline sleeps"
     assert len(lines) == 8
     assert lines[0].startswith("ok  the reference runs: 1 of 1 workloads")
+    process.send_signal(signal.SIGINT)
     process.communicate()
 
 

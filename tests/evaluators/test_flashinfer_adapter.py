@@ -114,13 +114,13 @@ def test_stored_indices_are_used_and_must_stay_what_they_were(root: Path) -> Non
 
 def test_tensors_made_up_for_want_of_their_files_are_told(root: Path) -> None:
     write_blob(root, INDPTR, INDICES)
-    text = "made up, because the files that they are in are missing: "
-    assert load(root).notes == (f"{text}kv_indptr of 1, kv_indices of 1 of 2 workloads",)
+    text = "inputs made up because their files are missing: "
+    assert load(root).notes == (f"{text}kv_indptr (1 of 2 workloads), kv_indices (1 of 2 workloads)",)
     line = workload(UUIDS[1], 3, 40, 30)
     line["workload"]["inputs"]["q"] = {"type": "safetensors", "path": "blob/q.safetensors", "tensor_key": "q"}
     write_folder(root, lines=[line])
     task = load(root)
-    assert task.notes == (f"{text}q of 1 of 1 workloads",)
+    assert task.notes == (f"{text}q (1 of 1 workloads)",)
     assert task.digest == task.model_copy(update={"notes": ()}).digest
     write_folder(root, lines=[workload(UUIDS[1], 3, 40, 30)])
     assert load(root).notes == ()
@@ -413,7 +413,7 @@ FAILING: dict[str, tuple[str, str, str]] = {
     "crashes": ("os.kill(os.getpid(), 11)", "may have ended its process", "ended by SIGSEGV"),
     "exits": ("sys.exit(3)", "failed: SystemExit: 3", "SystemExit: 3"),
     "never returns": ("while True: pass", "failed: TimeoutError: took more than 1 s", "no end within 1 s"),
-    "cannot be interrupted": (_PASSING_OVER, "or gone on after its limit of 1 s", "no end within 15 s"),
+    "cannot be interrupted": (_PASSING_OVER, "its reference went on after its limit of 1 s", "no end within 15 s"),
     "raises": ("raise ValueError('no such\\nthing')", "failed: ValueError: no such thing", "ValueError: no such thing"),
 }
 """What a reference does -> its body, and what an evaluation and a check of the task say of it."""

@@ -154,8 +154,8 @@ REFUSED = {
     "an entry point": (BY_TEXT.replace('ENTRY_POINT = "search"', ""), "ENTRY_POINT: must name"),
     "a file elsewhere": (BY_PATH.replace('["helper.py"]', '["../helper.py"]'), "FILES: '../helper.py' is not the name"),
     "a seed elsewhere": (BY_PATH.replace('"seed.py"', '"/etc/hosts"'), "SEED: '/etc/hosts' is not the name"),
-    "a missing file": (BY_PATH.replace('"helper.py"', '"other.py"'), "FILES: "),
-    "a missing seed": (BY_PATH.replace('"seed.py"', '"none.py"'), "SEED: "),
+    "a missing file": (BY_PATH.replace('"helper.py"', '"other.py"'), "FILES: {folder}/other.py: no such file"),
+    "a missing seed": (BY_PATH.replace('"seed.py"', '"none.py"'), "SEED: {folder}/none.py: no such file"),
     "a goal": (BY_PATH.replace('"max"', '"most"'), "GOAL: Input should be 'max' or 'min'"),
     "a metric": (BY_PATH + "METRIC = 5\n", "METRIC: Input should be a valid string"),
     "a limit": (BY_PATH + "TIMEOUT_S = 1e999\n", "TIMEOUT_S: Input should be less than"),
@@ -169,7 +169,7 @@ def test_what_is_refused(what: str, tmp_path: Path) -> None:
     text, reason = REFUSED[what]
     with pytest.raises(TaskError) as caught:
         made(tmp_path, text)
-    assert reason in str(caught.value)
+    assert reason.replace("{folder}", str(tmp_path)) in str(caught.value)
 
 
 def test_a_coder_reads_the_evaluator(tmp_path: Path) -> None:

@@ -188,8 +188,8 @@ def _drawn(given: Sequence[tuple[FibWorkload, str]], made: Sequence[Workload]) -
     )
     if not missing:
         return ()
-    found = ", ".join(f"{name} of {count}" for name, count in missing.items())
-    return (f"made up, because the files that they are in are missing: {found} of {len(made)} workloads",)
+    found = ", ".join(f"{name} ({count} of {len(made)} workloads)" for name, count in missing.items())
+    return (f"inputs made up because their files are missing: {found}",)
 
 
 def _source(

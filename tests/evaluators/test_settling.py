@@ -1,0 +1,44 @@
+"""When enough estimates have been taken."""
+
+from typing import Any
+
+from evaluators.jobs import job_data
+from evaluators.worker.bench import Effort
+from evaluators.worker.job import Job, decode
+from evaluators.worker.timing import Times, _settled
+from evaluators.worker.visit import Run
+from tests.evaluators import tiny
+
+EFFORT = Effort(6, 40, wanted=0.01, seconds=1.0, windows=4, rounds=20, most_s=6.0, hopeless=1.1)
+
+
+def run() -> Run:
+    task = decode(Job, job_data(tiny.softmax(), [tiny.python("def run(x, y): ...")], "search", ())).task
+    unused: Any = None
+    return Run(unused, unused, task, (), (), EFFORT, set(), unused, planned=False)
+
+
+def times(ratios: list[float], visits: int) -> Times:
+    return Times(call_ns=[[[1000.0 * ratio], [1000.0]] for ratio in ratios], visits=visits)
+
+
+def test_the_estimates_of_one_visit_are_not_believed_however_alike_they_are() -> None:
+    alike = [1.0, 1.001, 0.999, 1.0, 1.001, 0.999]
+    assert not _settled(times(alike, visits=1), run())
+    assert _settled(times(alike, visits=2), run())
+    assert not _settled(times(alike[:5], visits=2), run())
+
+
+def test_more_are_taken_until_they_agree_or_there_are_many_or_time_is_up() -> None:
+    apart = [1.0, 1.1, 0.9, 1.0, 1.1, 0.9]
+    assert not _settled(times(apart, visits=3), run())
+    assert _settled(times([1.0, 1.1, 0.9, 1.0] * 10, visits=3), run())
+    late = times(apart, visits=1)
+    late.began -= 7
+    assert _settled(late, run())
+
+
+def test_a_program_that_is_certainly_slower_than_its_rival_is_given_up() -> None:
+    slower = Times(call_ns=[[[1000.0], [1500.0 + step], [1000.0]] for step in range(3)], visits=1)
+    assert _settled(slower, run())
+    assert not _settled(Times(call_ns=slower.call_ns[:2], visits=1), run())
