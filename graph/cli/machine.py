@@ -81,7 +81,8 @@ def no_gpu(verdict: str) -> str:
 
 NO_GPU_TO_SEARCH = (
     "the task is for a GPU and this machine has none: `--evaluator deferred` (with `ksearch resume`:"
-    " `--set evaluator=deferred`) has programs judged on a machine that has one (docs/deferred.md); what can be done without is in docs/without-gpu.md"
+    " `--set evaluator=deferred`) has programs judged on a machine that has one (docs/deferred.md); what can be done"
+    " without is in docs/without-gpu.md"
 )
 
 
