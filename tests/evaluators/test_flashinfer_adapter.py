@@ -285,7 +285,11 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     ),
     "blob in Git LFS": (_blob(b"version https://git-lfs.github.com/spec/v1\noid"), "is a pointer of Git LFS"),
     "blob of garbage": (_blob(b"\xff" * 64), "is no safetensors file"),
-    "blob cut short": (_blob(_header(ENTRY)), "the entry of 'kv_indptr' is inconsistent"),
+    "blob cut short": (_blob(_header(ENTRY)), "is shorter than its entry of 'kv_indptr' says"),
+    "blob of an unknown type": (
+        _blob(_header({**ENTRY, "dtype": "F64"})),
+        "'kv_indptr' is of type 'F64', which is none",
+    ),
     "blob that lies": (_blob(_header({**ENTRY, "shape": [9]}, b" " * 16)), "the entry of 'kv_indptr' is inconsistent"),
     "blob of another shape": (
         _blob(_header({**ENTRY, "shape": [2, 2]}, b" " * 16)),

@@ -316,7 +316,9 @@ REFUSED = {
     "ranking": (YAML.replace("geom", "best"), "ranking_by: 'best' must be one of last, mean, geom"),
     "timeout": (YAML.replace("100", "-1"), "test_timeout: -1 must be a whole number of seconds"),
     "a case": (YAML.replace("n: 8", "n: [8]"), "tests[0].n: [8] must be a whole number or a word"),
-    "a large number": (YAML.replace("n: 8", f"n: {2**70}"), "tests[0].n: 1180591620717411303424 must be"),
+    "a large number": (YAML.replace("n: 8", f"n: {2**70}"), "tests[0].n: 1180591620717411303424 is larger than"),
+    "a large seed": (YAML.replace("seed: 4", f"seed: {2**63}"), "tests[0].seed: 9223372036854775808 is larger than"),
+    "a misspelt key": (YAML.replace("ranking_by", "rankingby"), "rankingby: is unknown; did you mean 'ranking_by'?"),
     "no cases": (YAML.split("benchmarks:")[0], "benchmarks: must be a list of 1 to"),
     "several GPUs": (YAML + "multi_gpu: true\n", "multi_gpu: problems for several GPUs"),
     "aliases": (YAML + "a: &a [1]\nb: [*a, *a]\n", "anchors and aliases are not allowed"),
@@ -334,6 +336,15 @@ def test_what_is_refused_before_anything_runs(what: str, write: Callable[..., Pa
         resolve_task(f"gpumode:{folder}#cpu")
     assert reason in str(caught.value)
     assert str(caught.value).startswith(str(folder))
+
+
+@pytest.mark.parametrize("what", ["a large number", "a large seed", "a misspelt key", "absolute"])
+def test_it_is_under_the_official_protocol_too(what: str, write: Callable[..., Path]) -> None:
+    text, reason = REFUSED[what]
+    folder = write(task_yml=text)
+    with pytest.raises(TaskError) as caught:
+        resolve_task(f"gpumode:{folder}#official")
+    assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

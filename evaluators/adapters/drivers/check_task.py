@@ -211,8 +211,8 @@ class Checker:
 
     def perturbed(self) -> str:
         """Errors well beyond the tolerance are wrong, errors well within it are right."""
+        exact = self.rule.rtol == self.rule.atol == 0
         for name, expected in self.expected.items():
-            exact = self.rule.rtol == self.rule.atol == 0
             if exact or not expected.is_floating_point():
                 if exact and not self.wrong({**self.expected, name: _off(expected)}):
                     raise Refused(f"{name}: other numbers would be right")
@@ -221,6 +221,8 @@ class Checker:
                 raise Refused(f"{name}: an error of a quarter of the tolerance is wrong: the type cannot hold it")
             if not self.wrong({**self.expected, name: self._moved(expected, _TOO_FAR)}):
                 raise Refused(f"{name}: an error of four times the tolerance in every element is right")
+        if exact:
+            return "it is zero: any other number is wrong, also one that only rounds differently"
         return f"an error of {_NEAR:g} times the tolerance is right, of {_TOO_FAR:g} times is wrong"
 
     def _moved(self, expected: torch.Tensor, times: float) -> torch.Tensor:

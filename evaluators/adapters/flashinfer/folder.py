@@ -24,6 +24,8 @@ class DataFolder:
     def __init__(self, root: Path) -> None:
         """Take the folder at `root`."""
         self.root = root
+        if not root.is_dir():
+            raise TaskError(f"{root}: no such folder")
         if not (root / "definitions").is_dir():
             raise TaskError(f"{root}: is no flashinfer-trace folder: it has no folder definitions")
 

@@ -46,9 +46,15 @@ def find_tensor(path: Path, key: str, place: str) -> StoredTensor:
         raise TaskError(f"{place}: {path} cannot be read: {error}") from error
     if not isinstance(header, dict) or key not in header:
         raise TaskError(f"{place}: {path} has no tensor {key!r}")
-    found = _entry(header[key], 8 + length)
-    if found is None or found.start + found.nbytes > size:
+    entry = header[key]
+    kind = entry.get("dtype") if isinstance(entry, dict) else None
+    if isinstance(kind, str) and kind not in TYPES:
+        raise TaskError(f"{place}: {path}: {key!r} is of type {kind!r:.80}, which is none of {', '.join(TYPES)}")
+    found = _entry(entry, 8 + length)
+    if found is None:
         raise TaskError(f"{place}: {path}: the entry of {key!r} is inconsistent")
+    if found.start + found.nbytes > size:
+        raise TaskError(f"{place}: {path}: is shorter than its entry of {key!r} says")
     return found
 
 

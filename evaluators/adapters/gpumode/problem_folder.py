@@ -1,5 +1,6 @@
 """Reading a problem folder: `task.yml` and the files it names. Nothing in it is run, and nothing else is read."""
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,13 @@ from evaluators.task_file import one_line, read_text
 SUBMISSION = "@SUBMISSION@"
 Ranking = Literal["last", "mean", "geom"]
 _MOST_CASES = 1000
-_LARGEST = 2**63
+_LARGEST, _LARGEST_SIZE = 2**63, 2**40
+"""Of seeds, and of all other numbers of a case."""
+_KEYS = (
+    *("lang", "multi_gpu", "files", "config", "seed", "description", "ranking_by", "tests", "benchmarks"),
+    *("test_timeout", "benchmark_timeout", "ranked_timeout"),
+)
+"""What is read of a task.yml."""
 _UP = 2
 """How many folders above its own a problem's files may lie: the set shares eval.py and utils.py."""
 _TIMEOUT_S = 180
@@ -73,6 +80,13 @@ class _Reader:
     def refuse(self, field: str, reason: str) -> NoReturn:
         _refuse(self.path, field, reason)
 
+    def check_keys(self) -> None:
+        """Refuse a key that is almost one that is read; others are for other readers of the format."""
+        for key in set(map(str, self.table)) - set(_KEYS):
+            meant = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.8)
+            if meant:
+                self.refuse(key, f"is unknown; did you mean {meant[0]!r}?")
+
     def word(self, field: str, allowed: Sequence[str], default: str) -> str:
         value = self.table.get(field, default)
         if value not in allowed:
@@ -99,7 +113,9 @@ class _Reader:
         for name, value in case.items():
             if not isinstance(name, str) or not name.isidentifier():
                 self.refuse(field, f"{name!r} cannot be an argument's name")
-            if isinstance(value, int) and abs(value) < _LARGEST:
+            if isinstance(value, int):
+                if abs(value) >= (_LARGEST if name == "seed" else _LARGEST_SIZE):
+                    self.refuse(f"{field}.{name}", f"{value} is larger than any size")
                 continue
             if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_.+-]+", value):
                 self.refuse(f"{field}.{name}", f"{value!r} must be a whole number or a word")
@@ -153,6 +169,7 @@ def read_folder(path: Path) -> ProblemFolder:
     if not isinstance(table, dict):
         raise TaskError(f"{path / 'task.yml'}: must be a table")
     reader = _Reader(path, table)
+    reader.check_keys()
     reader.word("lang", ("py",), "py")
     if table.get("multi_gpu"):
         reader.refuse("multi_gpu", "problems for several GPUs are not supported")
