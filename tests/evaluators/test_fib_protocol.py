@@ -138,7 +138,7 @@ async def test_figures_are_the_mean_of_baseline_over_program(root: Path, evaluat
         ratios = [item.baseline_ms / item.candidate_ms for item in measured]
         assert verdict.objective.value == pytest.approx(sum(ratios) / 2)
         assert "in the program's own process" in verdict.notes[0]
-        assert "kv_indptr of 1, kv_indices of 1 of 2 workloads" in verdict.notes[1]
+        assert "kv_indptr (1 of 2 workloads), kv_indices (1 of 2 workloads)" in verdict.notes[1]
     exported = export_traces(task, both.evaluations[0], export_solution(task, program(PROGRAM), "me", ()), "now")
     told = [trace.evaluation.performance for trace in exported]
     assert [item is not None and item.speedup_factor > 0 for item in told] == [True, True]

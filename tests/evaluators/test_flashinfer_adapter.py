@@ -361,7 +361,7 @@ def test_integers_that_nobody_can_guess_are_asked_for(root: Path) -> None:
         (f"{{root}}#{NAME}?colour=red", "unknown option 'colour'"),
         (f"{{root}}#{NAME}?tolerance=wide", "it may be one of fib, low-bit, contest-moe"),
         (f"{{root}}#{NAME}?device=tpu", "must be cpu or cuda"),
-        (f"{{root}}/nowhere#{NAME}", "is no flashinfer-trace folder"),
+        (f"{{root}}/nowhere#{NAME}", "no such folder"),
     ],
 )
 def test_a_wrong_reference_to_a_definition_says_what_is_wrong(root: Path, rest: str, message: str) -> None:
