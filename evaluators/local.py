@@ -138,6 +138,7 @@ class LocalEvaluator:
             if "job" in request and (code >= 0 or -code in _OWN_SIGNALS):
                 task = request["job"]["task"]
                 if self._folder is not None and launch.went_on(self._folder):
+                    await self._stop()
                     went_on = f"task {task['name']}: its reference went on after its limit of {task['timeout_s']:g} s"
                     return {"error": {"kind": "task", "message": went_on}}
                 message += f"; the reference of task {task['name']} may have ended its process"

@@ -147,7 +147,7 @@ class Crew:
                 for _ in requests:
                     number, future = self._next(done)
                     answered(number, future.result())
-            except BaseException:
+            except BaseException:  # raised again, Ctrl-C too: nothing is left running
                 threads.shutdown(wait=False, cancel_futures=True)
                 for supervisor in self._all:
                     supervisor.stop()

@@ -5,6 +5,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 
@@ -51,23 +52,73 @@ def kill_below(root: int, keep: set[int], patience_s: float = 2.0) -> None:
 def thread_names(pid: int) -> dict[int, str]:
     """Return the names of a process' threads by their identity, none when it is gone."""
     names = {}
-    try:
-        for tid in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{tid}/comm", errors="replace") as file:
-                names[int(tid)] = file.read().strip()
-    except (FileNotFoundError, ProcessLookupError):
-        return names
+    for tid in _threads(pid):
+        with (
+            suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/{pid}/task/{tid}/comm", errors="replace") as file,
+        ):
+            names[tid] = file.read().strip()
     return names
 
 
 def await_sleep(pid: int, patience_s: float) -> bool:
     """Wait until every thread of a process but the main one sleeps; return whether that came about in time."""
     deadline = time.monotonic() + patience_s
-    while any(_state(f"{pid}/task/{tid}") == "R" for tid in thread_names(pid) if tid != pid):
+    while any(_state(f"{pid}/task/{tid}") == "R" for tid in _threads(pid) if tid != pid):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.0005)
     return True
+
+
+def thread_run_ns(pid: int) -> dict[int, int]:
+    """Return for how long each thread of a process has run, nanoseconds, by its identity; none when it is gone.
+
+    Threads of which the kernel keeps no account are left out.
+    """
+    accounts = {tid: schedule(f"{pid}/task/{tid}") for tid in _threads(pid)}
+    return {tid: account.ran_ns for tid, account in accounts.items() if account is not None}
+
+
+def await_stop(pid: int, patience_s: float) -> bool:
+    """Wait until no thread of a process that was stopped can run, or so long; return whether all have stopped."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        states = {_state(f"{pid}/task/{tid}") for tid in _threads(pid)}
+        if not states - {"T", "Z", "X", ""} or time.monotonic() > deadline:
+            return states == {"T"}
+        time.sleep(0.0001)
+
+
+def stopped_turns(pid: int) -> dict[int, int]:
+    """Return how often each thread of a process that stands stopped was given a processor, by its identity.
+
+    Threads of which the kernel keeps no account are left out. What is returned was so while the thread stood stopped:
+    its state is read first.
+    """
+    turns = {}
+    for tid in _threads(pid):
+        stopped, account = _state(f"{pid}/task/{tid}") == "T", schedule(f"{pid}/task/{tid}")
+        if stopped and account is not None and account.turns:
+            turns[tid] = account.turns
+    return turns
+
+
+def worked_since(pid: int, known: Mapping[int, int], passes_ns: int = 0) -> list[str]:
+    """Return the names of threads that have come, or have run for longer, since `thread_run_ns` gave `known`.
+
+    The main thread is left out.
+    """
+    idle = {tid for tid, ran_ns in thread_run_ns(pid).items() if tid in known and ran_ns - known[tid] <= passes_ns}
+    return sorted(name for tid, name in thread_names(pid).items() if tid != pid and tid not in idle)
+
+
+def descriptors(pid: int) -> int | None:
+    """Return how many files a process holds open, None when we may not look."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
 
 
 class Schedule(NamedTuple):
@@ -93,63 +144,11 @@ def schedule(pid: int | str) -> Schedule | None:
     return Schedule(int(ran), int(waited), int(turns))
 
 
-def thread_schedules(pid: int) -> dict[int, Schedule]:
-    """Return the accounts of a process' threads by their identity, none when it is gone.
-
-    Threads of which the kernel keeps no account are left out.
-    """
-    accounts = {}
+def _threads(pid: int) -> list[int]:
     try:
-        for tid in os.listdir(f"/proc/{pid}/task"):
-            account = schedule(f"{pid}/task/{tid}")
-            if account is not None:
-                accounts[int(tid)] = account
+        return list(map(int, os.listdir(f"/proc/{pid}/task")))
     except (FileNotFoundError, ProcessLookupError):
-        return accounts
-    return accounts
-
-
-def thread_run_ns(pid: int) -> dict[int, int]:
-    """Return for how long each thread of a process has run, nanoseconds, by its identity."""
-    return {tid: account.ran_ns for tid, account in thread_schedules(pid).items()}
-
-
-def await_stop(pid: int, patience_s: float) -> bool:
-    """Wait until no thread of a process that was stopped can run, or so long; return whether all have stopped."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        states = {_state(f"{pid}/task/{tid}") for tid in thread_names(pid)}
-        if not states - {"T", "Z", "X", ""} or time.monotonic() > deadline:
-            return states == {"T"}
-        time.sleep(0.0001)
-
-
-def stopped_turns(pid: int) -> dict[int, int]:
-    """Return how often each thread of a process that stands stopped was given a processor, by its identity.
-
-    Threads of which the kernel keeps no account are left out. What is returned was so while the thread stood stopped:
-    its state is read first.
-    """
-    states = {tid: _state(f"{pid}/task/{tid}") for tid in thread_names(pid)}
-    accounts = thread_schedules(pid)
-    return {tid: account.turns for tid, account in accounts.items() if account.turns and states.get(tid) == "T"}
-
-
-def worked_since(pid: int, known: Mapping[int, int], passes_ns: int = 0) -> list[str]:
-    """Return the names of threads that have come, or have run for longer, since `thread_run_ns` gave `known`.
-
-    The main thread is left out.
-    """
-    idle = {tid for tid, ran_ns in thread_run_ns(pid).items() if tid in known and ran_ns - known[tid] <= passes_ns}
-    return sorted(name for tid, name in thread_names(pid).items() if tid != pid and tid not in idle)
-
-
-def descriptors(pid: int) -> int | None:
-    """Return how many files a process holds open, None when we may not look."""
-    try:
-        return len(os.listdir(f"/proc/{pid}/fd"))
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None
+        return []
 
 
 def _state_and_parent(pid: int) -> tuple[str, int]:

@@ -32,7 +32,7 @@ class Standing:
         account of their turns, the clock decides.
         """
         ran_ns = self._child.cpu_ns_now() - self._cpu_ns
-        if ran_ns and self._turns:
-            still = self._turns.items() & descendants.stopped_turns(self._child.pid).items()
-            return 0 if still else ran_ns
-        return ran_ns
+        if not ran_ns or not self._turns:
+            return ran_ns
+        still = self._turns.items() & descendants.stopped_turns(self._child.pid).items()
+        return 0 if still else ran_ns

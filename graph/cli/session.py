@@ -107,7 +107,7 @@ class Session:
         """Write the cassette at the end, also when the visit fails; that failure is the one to report then."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # raised again: the recording is written whatever ended the visit, Ctrl-C too
             try:
                 self._record(folder)
             except KsearchError as error:

@@ -435,6 +435,8 @@ async def test_a_failing_reference_is_named_with_its_file_and_field(
         await evaluator.evaluate(task, program("value"), "check")
     assert judged in str(caught.value)
     assert f"task {NAME} ({place})" in str(caught.value)
+    write_folder(root, {**definition(), "reference": folders.REFERENCE}, [workload(UUIDS[0], 1, 40, 17)])
+    assert (await evaluator.evaluate(load(root), program("value"), "check")).passed, "the next task is not blamed"
     finding = check_task(task)[-1]
     assert (finding.check, finding.state) == ("the reference runs", "failed")
     assert finding.detail.startswith(f"{place}: ")

@@ -82,9 +82,9 @@ class _Reader:
 
     def check_keys(self) -> None:
         """Refuse a key that is almost one that is read; others are for other readers of the format."""
-        for key in set(map(str, self.table)) - set(_KEYS):
+        for key in map(str, self.table):
             meant = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.8)
-            if meant:
+            if meant and key not in _KEYS:
                 self.refuse(key, f"is unknown; did you mean {meant[0]!r}?")
 
     def word(self, field: str, allowed: Sequence[str], default: str) -> str:
