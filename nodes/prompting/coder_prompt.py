@@ -12,7 +12,7 @@ from nodes.coder import CodeRequest, Known
 from nodes.models.chat import ChatRequest
 from nodes.prompting.change import change
 from nodes.prompting.figures import effects, failing, figures, measured_on
-from nodes.prompting.specification import FENCES, system_prompt
+from nodes.prompting.specification import FENCES, better, system_prompt
 from prompts.library import Variant
 
 Kind = Literal["first", "debug", "improve", "repair"]
@@ -135,7 +135,7 @@ def _improve_values(request: CodeRequest) -> dict[str, Any]:
         known["last"] = verdict
     last_value = None if verdict is None or verdict.objective is None else verdict.objective.value
     return {
-        "better": "better" if task.verdict == "user" else "faster",
+        "better": better(task),
         "best": best.solution,
         "best_objective": value,
         "gain": None if cycle.parent_objective is None else gain(value, cycle.parent_objective, goal),

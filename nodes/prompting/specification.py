@@ -34,6 +34,7 @@ def specification(variant: Variant, task: Task, language: Language, config: Sear
     contract = task.contracts[language]
     return {
         "task": task,
+        "better": better(task),
         "language": language,
         "language_name": LANGUAGE_NAMES[language],
         "fence": FENCES[language],
@@ -47,6 +48,11 @@ def specification(variant: Variant, task: Task, language: Language, config: Sear
         "seeded": config.use_seed and contract.seed is not None,
         "first_intents": FIRST_INTENTS,
     }
+
+
+def better(task: Task) -> str:
+    """Return the word for a program that gains: one's own evaluator may count anything."""
+    return "better" if task.verdict == "user" else "faster"
 
 
 def main_file(contract: Contract, language: Language) -> str:
