@@ -29,10 +29,10 @@ def least_ns(alone_ns: float, limits: Limits) -> float:
     return max(_LAUNCH_NS, (alone_ns - limits.alone_ns) / _TIMES, (alone_ns - limits.alone_ns / 3) / _TIMES_SHORT)
 
 
-def shortest_ns(
+def single_calls_ns(
     checks: Checks, built: Built, cases: Sequence[Case], calls: int, *, fresh: bool
-) -> tuple[list[int], float]:
-    """Return the shortest of so many single calls per case, nanoseconds, in a new process; all of them are verified.
+) -> tuple[list[list[int]], float]:
+    """Return what each of so many single calls per case took, nanoseconds, in a new process; all are verified.
 
     Also return for how long the device's context started, seconds. `fresh`: each call has inputs of its own. Raises
     CandidateFailure, TaskFault.
@@ -43,7 +43,7 @@ def shortest_ns(
     session = Session(checks.shop, checks.task, built, held_bytes, results=returns)
     try:
         session.load()
-        shortest = []
+        all_took = []
         for index, (case, arena) in enumerate(zip(cases, arenas, strict=True)):
             example, took = checks.oracle.example(case), []
             session.set_up(index, case, arena)
@@ -54,8 +54,8 @@ def shortest_ns(
                 answered = arena.snapshot(0)
                 session.collect(check=True)
                 judge(checks.task, arena, answered, example)
-            shortest.append(min(took))
-        return shortest, session.started_s
+            all_took.append(took)
+        return all_took, session.started_s
     finally:
         session.end()
         for arena in arenas:

@@ -5,6 +5,7 @@ import fcntl
 import mmap
 import os
 import secrets
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,15 @@ class Arena:
         for field in self.layout.outputs:
             pattern = self._poison[field.name]
             row[field.offset : field.offset + field.nbytes].view(pattern.dtype)[:] = pattern
+
+    def filling(self, examples: Sequence[Content]) -> Callable[[], None]:
+        """Return what writes one example's inputs into each slot, in order, and poisons its outputs."""
+
+        def write() -> None:
+            for slot, example in enumerate(examples):
+                self.fill(slot, example)
+
+        return write
 
     def tensor(self, slot: int, field: Field) -> torch.Tensor:
         """Return an argument as a tensor over the shared memory."""

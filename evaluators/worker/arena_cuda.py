@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from evaluators.worker.failure import HarnessFault
 from evaluators.worker.layout import Field, Layout
 from evaluators.worker.slots import Content
 
+_WIDEST = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -55,13 +57,27 @@ class CudaArena:
         """Return a new descriptor of the memory."""
         return os.dup(self.fd)
 
-    def fill(self, slot: int, example: Content) -> None:
-        """Write an example's inputs into `slot` and poison its outputs; returns before the device has done so."""
-        for field in self.layout.inputs:
-            self._field(slot, field).copy_(example.inputs[field.name])
+    def filling(self, examples: Sequence[Content]) -> Callable[[], None]:
+        """Poison all outputs; return what writes one example's inputs into each slot, in order.
+
+        Both return before the device has done so. All inputs of a type are copied by as few kernels as can be, which
+        keep the device busy: copies one by one would leave it idle between them.
+        """
         for field in self.layout.outputs:
             pattern, kind = self._poison[field.name]
-            self._field(slot, field).view(kind).fill_(pattern)
+            self._bytes[:, field.offset : field.offset + field.nbytes].view(kind).fill_(pattern)
+        pairs: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+        for field in self.layout.inputs:
+            kind = next(kind for size, kind in _WIDEST if field.nbytes % size == 0)
+            targets, sources = pairs.setdefault(kind, ([], []))
+            targets += [self._field(slot, field).view(kind) for slot in range(len(examples))]
+            sources += [example.inputs[field.name].view(kind) for example in examples]
+
+        def write() -> None:
+            for targets, sources in pairs.values():
+                torch._foreach_copy_(targets, sources)
+
+        return write
 
     def output_bytes(self, slot: int, field: Field) -> torch.Tensor:
         """Return an output's bytes, shared."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evaluators.worker import rules
 from evaluators.worker.ahead import compile_ahead
-from evaluators.worker.alone import least_ns, shortest_ns
+from evaluators.worker.alone import least_ns, single_calls_ns
 from evaluators.worker.bench import Bench
 from evaluators.worker.build import Built, build
 from evaluators.worker.build_cuda import architecture, baseline_for_gpu, build_for_gpu
@@ -27,7 +27,7 @@ from evaluators.worker.visit import Entrant, EntrantFailure, Run, hand
 
 _BASELINE = Built("", "", "", "baseline", 0.0)
 _PROBES = 3
-_ALONE = 6
+_ALONE = 9
 """Single calls of a program whose windows seem too quick: it may warm up in the first ones."""
 
 
@@ -199,7 +199,8 @@ class _Run:
 
     def _probe_baseline(self) -> list[int]:
         try:
-            return shortest_ns(self._checks, self._assessor.baseline, self._cases, _PROBES, fresh=False)[0]
+            took, _ = single_calls_ns(self._checks, self._assessor.baseline, self._cases, _PROBES, fresh=False)
+            return [min(times) for times in took]
         except CandidateFailure as failure:
             raise TaskFault(f"task {self._task.name}: its baseline failed: {failure.message}") from failure
 
@@ -245,9 +246,11 @@ class _Run:
             return
         with self._bench.timing():
             started = time.monotonic()
-            alone_ns, starting_s = shortest_ns(self._checks, state.built, quick, _ALONE, fresh=True)
+            alone_ns, starting_s = single_calls_ns(self._checks, state.built, quick, _ALONE, fresh=True)
             state.device_s += time.monotonic() - started - starting_s if self._bench.device == "cuda" else 0.0
-        for case, whole in zip(quick, alone_ns, strict=True):
+        for case, singles in zip(quick, alone_ns, strict=True):
+            # In the middle: the shortest may be far too short, as what an empty window takes varies and is subtracted.
+            whole = statistics.median(singles)
             # A value is copied into its slot, alone as among others, where that was subtracted.
             copying = self._bench.hand_over_ns(lay_out(self._task, case)) if state.built.binding == "value" else 0.0
             alone = whole - copying

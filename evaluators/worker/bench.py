@@ -1,14 +1,14 @@
 """What measuring needs of a device: its memory, its rest between windows, its locks, its limits."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from evaluators.worker.layout import Layout
 from evaluators.worker.session import Session
-from evaluators.worker.slots import Slots
+from evaluators.worker.slots import Content, Slots
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,17 @@ class Bench(Protocol):
 
     def timing(self) -> AbstractContextManager[None]:
         """Hold what must be held while programs are timed."""
+        ...
+
+    def fill(self, slots: Slots, examples: Sequence[Content]) -> int:
+        """Write these examples into the slots, in order, poison their outputs, and leave the caches cold.
+
+        Return for how many nanoseconds others kept the device busy meanwhile, as far as can be seen.
+        """
+        ...
+
+    def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
+        """Learn how long filling such slots takes when nobody else is at work; call it before a program maps them."""
         ...
 
     def rest(self) -> int:

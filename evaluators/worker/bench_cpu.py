@@ -1,7 +1,7 @@
 """The processor as a device: protocol `cpu-abba-1`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -11,7 +11,7 @@ from evaluators.worker.arena import Arena
 from evaluators.worker.bench import Effort, Limits
 from evaluators.worker.layout import Layout
 from evaluators.worker.session import Session
-from evaluators.worker.slots import Slots
+from evaluators.worker.slots import Content, Slots
 
 _REPEATS, _COPIES = 7, 16
 
@@ -58,6 +58,14 @@ class CpuBench:
     def timing(self) -> AbstractContextManager[None]:
         """Keep the machine alone."""
         return timing_lock.held(alone=True)
+
+    def fill(self, slots: Slots, examples: Sequence[Content]) -> int:
+        """Write these examples into the slots, in order, and poison their outputs."""
+        slots.filling(examples)()
+        return 0
+
+    def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
+        """Do nothing: nobody else is at work while a process is filled for."""
 
     def rest(self) -> int:
         """Do nothing: a process' clock counts what it does between windows."""

@@ -1,15 +1,16 @@
 """A GPU as a device: protocol `cuda-strict-1`.
 
 A window is a batch of calls, each on a slot of its own, with inputs that no call has seen, followed by a wait for the
-whole device; the supervisor's wall clock around it counts. Before each window the supervisor flushes the second-level
-cache, so every call finds its inputs in memory, and has the device turn to the program's context (which takes about a
-millisecond, and is watched: it is no time for work). A program's time on a case is the median window's time per call,
-less what an empty window costs and, when it returns its outputs, less the copy of them into the slot.
+whole device; the supervisor's wall clock around it counts. Before each window the supervisor writes the inputs in one
+go, flushes the second-level cache, so that every call finds its inputs in memory, and has the device turn to the
+program's context, which takes about 0.4 ms. How long that takes is watched: it is no time for work. A program's time on
+a case is the median window's time per call, less what an empty window costs and, when it returns its outputs, less the
+copy of them into the slot.
 """
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
@@ -23,12 +24,14 @@ from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.failure import CandidateFailure, HarnessFault
 from evaluators.worker.layout import Layout
 from evaluators.worker.session import Session
-from evaluators.worker.slots import Slots
+from evaluators.worker.slots import Content, Slots
 from evaluators.worker.status import Status
 from evaluators.worker.stopwatch import device_ns
 
 _FLUSH_BYTES = 256 << 20
 _REPEATS, _COPIES = 7, 20
+_LEARN, _UNEVEN = 3, 0.03
+"""How often slots are filled to learn how long that takes, and how much longer it takes now and then."""
 _LEAST_FREE, _FREE_TO_BEGIN = 0.05, 0.5
 _PROGRAM = 0.4
 """What a program may take of the device's memory, a share of all."""
@@ -44,7 +47,7 @@ class CudaBench:
     by_wall_clock = True
     pinned = False
     efforts: Mapping[str, Effort] = {
-        "search": Effort(6, 40, wanted=0.01, seconds=2.5, windows=4, rounds=20, most_s=6.0, hopeless=1.1),
+        "search": Effort(6, 40, wanted=0.01, seconds=2.5, windows=4, rounds=20, most_s=5.5, hopeless=1.1),
         "certify": Effort(6, 20, wanted=0.005, seconds=12.0, windows=6, rounds=2, most_s=20.0),
     }
 
@@ -71,6 +74,8 @@ class CudaBench:
         self._value = 0
         self._flush_ns = min(self._time_flush() for _ in range(_REPEATS))
         self._hand_over: dict[tuple[int, ...], float] = {}
+        self._fill_ns: dict[tuple[Layout, int], int] = {}
+        """By what is filled, and how often."""
         self._before = nvml.read(self.uuid)
 
     def slots(self, layout: Layout, count: int) -> Slots:
@@ -89,11 +94,37 @@ class CudaBench:
         """Keep the device alone."""
         return self._alone()
 
+    def fill(self, slots: Slots, examples: Sequence[Content]) -> int:
+        """Write inputs, then more than the second-level cache holds; return how much longer it took than ever.
+
+        Inputs come last, and in one go, right before a window: what waits for them on the device, to begin before the
+        clock runs, delays this. Raises CandidateFailure as `rest` does.
+        """
+        self._see_memory()
+        return self._fill(slots, examples)
+
+    def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
+        """Fill them, unless as many of the same size have been."""
+        if (slots.layout, len(examples)) not in self._fill_ns:
+            for _ in range(_LEARN):
+                self._fill(slots, examples)
+
     def rest(self) -> int:
         """Wait for the device, then write more than its second-level cache holds; return how much longer it took.
 
         Raises CandidateFailure when programs have left no memory: those of the supervisor never do.
         """
+        self._see_memory()
+        took = self._time_flush()
+        self._flush_ns = min(took, self._flush_ns)
+        return took - self._flush_ns
+
+    def _fill(self, slots: Slots, examples: Sequence[Content]) -> int:
+        key, took = (slots.layout, len(examples)), self._time_flush(slots.filling(examples))
+        self._fill_ns[key] = min(took, self._fill_ns.get(key, took))
+        return max(0, took - int((1 + _UNEVEN) * self._fill_ns[key]))
+
+    def _see_memory(self) -> None:
         free, total = torch.cuda.mem_get_info()
         if free < _LEAST_FREE * total:
             # What references leave behind is kept by this process' allocator.
@@ -102,9 +133,6 @@ class CudaBench:
         if free < _LEAST_FREE * total:
             message = f"only {free / 2**30:.1f} of {total / 2**30:.0f} GiB of the device's memory are left"
             raise CandidateFailure(Status.OUT_OF_MEMORY, message)
-        took = self._time_flush()
-        self._flush_ns = min(took, self._flush_ns)
-        return took - self._flush_ns
 
     def tidy(self) -> None:
         """Empty torch's cache."""
@@ -154,11 +182,13 @@ class CudaBench:
         spare = free - self.limits.program_bytes
         self.limits = replace(self.limits, pool_bytes=int(spare * _POOL), arena_bytes=int(spare * _ARENAS))
 
-    def _time_flush(self) -> int:
+    def _time_flush(self, first: Callable[[], None] | None = None) -> int:
         torch.cuda.synchronize()
         cuda.reset_persisting_cache()
         self._value = (self._value + 1) % 251
         started = time.perf_counter_ns()
+        if first is not None:
+            first()
         self._flush.fill_(self._value)
         torch.cuda.synchronize()
         return time.perf_counter_ns() - started

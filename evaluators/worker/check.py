@@ -170,9 +170,7 @@ def call_once(session: Session, bench: Bench, index: int, arena: Slots, example:
 
     What it answered must be taken from the slot before anything is collected.
     """
-    arena.fill(0, example)
-    # A GPU writes the slot later than it was asked to, and scalars are read from it.
-    bench.rest()
+    bench.fill(arena, [example])
     session.prepare(index)
     empty = session.empty_ns(index, 1) if bench.by_wall_clock else 0
     window = session.call(index, [0])

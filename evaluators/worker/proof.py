@@ -59,7 +59,7 @@ class Proof:
         self._final = False
         self._kept: list[tuple[Example, dict[str, Bytes]]] = []
         self._kept_bytes = 0
-        self.refilled = False
+        self._chosen = False
 
     def forget(self) -> None:
         """Verify what has not been yet, then let go of the examples. Raises CandidateFailure."""
@@ -70,8 +70,8 @@ class Proof:
         """Fill the slots from these from now on."""
         self._examples, self._unseen, self._free = examples, [], []
 
-    def choose(self) -> None:
-        """Choose fresh inputs for every slot, and write their scalars; `fill` must follow."""
+    def _choose(self) -> None:
+        """Choose fresh inputs for every slot, and write their scalars; nothing else is written before `fill`."""
         random = secrets.SystemRandom()
         for slot in range(self._arena.slots):
             if not self._unseen:
@@ -79,17 +79,25 @@ class Proof:
             self._holds[slot] = self._unseen.pop()
             self._arena.fill_scalars(slot, self._holds[slot])
         self._free = random.sample(range(self._arena.slots), self._arena.slots)
+        self._chosen = True
 
-    def fill(self) -> None:
-        """Write the inputs that were chosen, and poison, into every slot."""
-        for slot in range(self._arena.slots):
-            self._arena.fill(slot, self._holds[slot])
+    @property
+    def unfilled(self) -> bool:
+        """Whether inputs were chosen that are not in the slots yet."""
+        return self._chosen
+
+    def fill(self, bench: Bench) -> int:
+        """Write the inputs that were chosen, and poison, into every slot, and leave the caches cold.
+
+        Return for how long others kept the device busy meanwhile, nanoseconds.
+        """
+        self._chosen = False
+        return bench.fill(self._arena, [self._holds[slot] for slot in range(self._arena.slots)])
 
     def deal(self, count: int) -> list[int]:
-        """Return slots for the next window; `refilled` tells whether all slots must be filled anew for it."""
-        self.refilled = len(self._free) < count
-        if self.refilled:
-            self.choose()
+        """Return slots for the next window, for which new inputs are chosen when there are none left."""
+        if len(self._free) < count:
+            self._choose()
         dealt, self._free = self._free[:count], self._free[count:]
         self._place = self._arena.locate(dealt, random_output_offsets(self._arena.layout, _SAMPLES))
         return dealt

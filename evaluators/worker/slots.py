@@ -1,5 +1,6 @@
 """What the supervisor does with the slots of one case, wherever their memory is."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,8 +48,11 @@ class Slots(Protocol):
         """Return a new descriptor of the memory, for one process; whoever asks closes it."""
         ...
 
-    def fill(self, slot: int, example: Content) -> None:
-        """Write an example's inputs into `slot` and poison its outputs."""
+    def filling(self, examples: Sequence[Content]) -> Callable[[], None]:
+        """Return what writes one example's inputs into each slot, in order, when all outputs are poisoned.
+
+        It does so as fast as memory allows, so that whoever else uses the memory meanwhile shows.
+        """
         ...
 
     def output_bytes(self, slot: int, field: Field) -> Bytes:

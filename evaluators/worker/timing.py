@@ -16,6 +16,7 @@ looked at before it is used again; a secret sample is taken at each answer, so t
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 
 from evaluators.worker.bench import Bench, Effort
 from evaluators.worker.figures import combined
@@ -57,8 +58,10 @@ def measure(run: Run) -> Times:
     kept: dict[int, Started] = {}
     try:
         for place, entrant in enumerate(run.entrants):
-            for case, plan in zip(run.cases, plans, strict=True):
-                entrant.arenas.append(bench.slots(lay_out(run.task, case), plan.calls_of(place)))
+            for case, plan, examples in zip(run.cases, plans, entrant.examples, strict=True):
+                slots = bench.slots(lay_out(run.task, case), plan.calls_of(place))
+                entrant.arenas.append(slots)
+                bench.learn(slots, list(islice(cycle(examples), slots.slots)))
         seating = Seating(together=bench.pinned)
         while not _settled(times, run):
             number = len(times.call_ns)

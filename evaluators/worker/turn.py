@@ -11,6 +11,8 @@ from evaluators.worker.proof import Proof
 from evaluators.worker.session import Session
 
 _EMPTY_WINDOWS = 6
+_WAKE = 1.25
+"""How many times what the baseline usually takes to be woken is no time for work."""
 
 
 @dataclass
@@ -62,12 +64,9 @@ class Turn:
     """Whether the baseline is planned outside of its timed calls."""
 
     def begin(self, calls: int, *, warm: bool) -> None:
-        """Fill the slots, and call once to `warm` up, unless this process has had this case before."""
-        if self.index not in self.process.begun:
-            self.process.proofs[self.index].choose()
-            self._fill()
-            if warm:
-                self.window(calls, warm=True)
+        """Call once to `warm` up, unless this process has had this case before."""
+        if warm and self.index not in self.process.begun:
+            self.window(calls, warm=True)
         self.process.session.rest()
 
     def window(self, calls: int, *, warm: bool = False) -> WindowTimes:
@@ -75,8 +74,11 @@ class Turn:
         process, on_gpu = self.process, self.bench.by_wall_clock
         session, proof = process.session, process.proofs[self.index]
         slots = proof.deal(calls)
-        busy_ns = self._fill() if proof.refilled else 0
+        if proof.unfilled:
+            self._prepare()
         with session.running():
+            # A process that is stopped may have left something on a GPU that waits there for its inputs.
+            busy_ns = proof.fill(self.bench) if proof.unfilled else 0
             if on_gpu:
                 busy_ns += self._wake()
             window = session.call(self.index, slots, None if process.trusted else proof.witness)
@@ -111,30 +113,26 @@ class Turn:
             took.append(self.process.session.collect(check=True))
         return int(median(took))
 
-    def _fill(self) -> int:
-        """Fill the slots and have scalars read; return for how long the device was kept busy since, nanoseconds.
-
-        A program reads them before its tensors are there, as no clock runs while it does; the baseline plans by these.
-        """
+    def _prepare(self) -> None:
+        """Have scalars read before the tensors are there, as no clock runs meanwhile; the baseline plans by these."""
         session, proof, trusted = self.process.session, self.process.proofs[self.index], self.process.trusted
-        if session.has_scalars:
-            if trusted:
-                proof.fill()
-            # A GPU writes the slots later than it was asked to.
-            self.bench.rest()
-            with session.running():
-                took = session.prepare(self.index)
-            excused = self.planned and (trusted or self.bench.by_wall_clock)
-            self.process.prepared_ns = 0 if excused else took
-        if not (trusted and session.has_scalars):
-            proof.fill()
-        return self.bench.rest()
+        if not session.has_scalars:
+            return
+        if trusted:
+            proof.fill(self.bench)
+        # A GPU writes the slots later than it was asked to.
+        self.bench.rest()
+        with session.running():
+            took = session.prepare(self.index)
+        excused = self.planned and (trusted or self.bench.by_wall_clock)
+        self.process.prepared_ns = 0 if excused else took
+        self.bench.rest()
 
     def _wake(self) -> int:
         """Have the device turn to the process' context; return for how long it may have worked there, nanoseconds."""
         self.process.wakes.append(self.process.session.call(self.index, []).wall_ns)
-        usual = sorted(self.baseline.wakes)
-        return max(0, self.process.wakes[-1] - 2 * usual[len(usual) // 4]) if usual else 0
+        usual = median(self.baseline.wakes or self.process.wakes)
+        return max(0, int(self.process.wakes[-1] - _WAKE * usual))
 
     def _left(self) -> int:
         """Return for how long what a process that was stopped has left keeps the device from others, nanoseconds.

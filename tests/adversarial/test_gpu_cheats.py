@@ -26,7 +26,7 @@ async def test_cheat_ends_as_it_should(evaluator: LocalEvaluator, name: str) -> 
     cheat = CHEATS[name]
     result = await evaluator.evaluate(cheat.task, cheat.program, cheat.effort)
     assert ended(result) in cheat.ends, result.message
-    if cheat.most is not None:
+    if cheat.most is not None and result.passed:
         assert result.objective is not None
         assert result.objective.value <= cheat.most
 
