@@ -6,7 +6,7 @@ Appends one JSON line per measurement to the file RESULTS and leaves out what is
 be spent in several visits; `--seconds` starts nothing new after so long. With `--share 0/3` it takes every third
 measurement, so that three processes with a file each share a part (not survival, where waiting for others counts).
 Prints a table of all that the file holds.
-Parts, in this order: integrity, survival, cost, repeat, order.
+Parts, in this order: integrity, survival, cost, repeat, order, certified.
 """
 
 import argparse
@@ -205,6 +205,16 @@ async def repeat(results: Results, evaluator: LocalEvaluator) -> None:
         await results.take("repeat", f"stream {number}", lambda: evaluated(evaluator, stream, doubler(0), "search"))
 
 
+async def certified(results: Results, evaluator: LocalEvaluator) -> None:
+    """The same program certified again and again."""
+    for number in range(REPEATS):
+        await results.take(
+            "certified",
+            f"trimul {number}",
+            lambda: evaluated(evaluator, gpu_trimul.task(checks=2), gpu_trimul.program(), "certify"),
+        )
+
+
 async def order(results: Results, evaluator: LocalEvaluator) -> None:
     """Two programs whose work differs by two hundredths, compared again and again."""
     task = doubling()
@@ -272,14 +282,14 @@ def summary(lines: list[Figures]) -> None:
     for line in lines:
         if line["part"] == "cost":
             print(f"cost, {line['key']}: {line.get('end')}, {line.get('device_s')} GPU-s, wall {line['took_s']} s")
-    for name in ("trimul", "stream"):
-        of = [line for line in lines if line["part"] == "repeat" and line["key"].startswith(name)]
+    for part, name in (("repeat", "trimul"), ("repeat", "stream"), ("certified", "trimul")):
+        of = [line for line in lines if line["part"] == part and line["key"].startswith(name)]
         objectives: list[Figures] = [line["objective"] for line in of if line.get("objective") is not None]
         values = [float(objective["value"]) for objective in objectives]
         if len(values) > 1:
             middle = statistics.median(values)
             spread = max(abs(value / middle - 1) for value in values)
-            print(f"repeat, {name}: n={len(values)}, median {middle:.4f}, farthest {100 * spread:.2f} %")
+            print(f"{part}, {name}: n={len(values)}, median {middle:.4f}, farthest {100 * spread:.2f} %")
 
 
 async def run(results: Results, parts: list[str]) -> None:
@@ -288,7 +298,7 @@ async def run(results: Results, parts: list[str]) -> None:
         if "integrity" in parts:
             await integrity(results, evaluator, lenient)
         await lenient.close()
-        steps = {"survival": survival, "cost": cost, "repeat": repeat, "order": order}
+        steps = {"survival": survival, "cost": cost, "repeat": repeat, "order": order, "certified": certified}
         for part, step in steps.items():
             if part in parts:
                 await step(results, evaluator)
@@ -303,7 +313,7 @@ def main() -> None:
     parser.add_argument("--share", type=lambda text: tuple(map(int, text.split("/"))), default=(0, 1), metavar="K/N")
     arguments = parser.parse_args()
     results = Results(arguments.results, arguments.seconds, arguments.share)
-    parts = arguments.part or ["integrity", "survival", "cost", "repeat", "order"]
+    parts = arguments.part or ["integrity", "survival", "cost", "repeat", "order", "certified"]
     asyncio.run(run(results, parts))
     summary(results.lines)
 
