@@ -5,7 +5,8 @@ JSON lines on stdin, one answer a line on stdout. A request is `{"driver", "requ
 that it may read (its place is `request["folder"]`); more folders it may read; its limit; how to hold the machine's
 timing lock (`none`, `shared`, `alone`; a GPU's is held alone in any case). An answer is
 `{"answer", "output", "wall_s"}`, `{"failure": {"status", "message", "log"}}` or `{"error": {"kind", "message"}}`;
-before it may come asides (replies.py). What it answers and says is the untrusted code's word.
+before it may come asides (replies.py). What it answers and says is the untrusted code's word. It ends, and takes
+everything it started and its folder with it, when stdin closes.
 """
 
 import json
@@ -20,6 +21,7 @@ from typing import Any
 from evaluators.worker import nvml, timing_lock, wire
 from evaluators.worker.build import give_away
 from evaluators.worker.build_cuda import cache_variables, extension_variables, toolkit_or_none
+from evaluators.worker.ending import end_with_stdin
 from evaluators.worker.failure import CandidateFailure, HarnessFault, SetupFault
 from evaluators.worker.forge import Forge, import_folders
 from evaluators.worker.removal import remove
@@ -39,8 +41,10 @@ _PROCESSES = 256
 class Isolator:
     """Runs drivers one after the other."""
 
-    def __init__(self, replies: Replies, folder: Path, memory_bytes: int, device: str = "") -> None:
-        """Start the zygote.
+    def __init__(
+        self, replies: Replies, folder: Path, running: list[Forge], memory_bytes: int, device: str = ""
+    ) -> None:
+        """Start the zygote, and add it to `running`.
 
         `replies`: where asides go; `device`: the GPU that drivers may use, as CUDA_VISIBLE_DEVICES names it; empty:
         none. Raises HarnessFault, SetupFault when there is no such GPU.
@@ -51,6 +55,7 @@ class Isolator:
             if not self._gpu:
                 raise SetupFault(f"no GPU {device} was found, or its driver is missing: this task needs one")
         self._forge = Forge(folder, device)
+        running.append(self._forge)
         self._forge.wait_ready()
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -157,11 +162,12 @@ def _answer(isolator: Isolator, request: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Serve until stdin closes."""
     folder, memory_bytes, device = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
+    running = end_with_stdin(folder)
     replies = Replies()
     timing_lock.on_wait.append(lambda: replies.write(WAITING))
     folder.chmod(0o711)
     try:
-        isolator = Isolator(replies, folder, memory_bytes, device)
+        isolator = Isolator(replies, folder, running, memory_bytes, device)
     except SetupFault as error:
         for _ in sys.stdin:
             replies.write({"error": {"kind": "setup", "message": str(error)}})

@@ -7,10 +7,7 @@ stdin closes.
 """
 
 import json
-import os
-import select
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,10 @@ from evaluators.worker.assess import Assessor
 from evaluators.worker.bench import Bench
 from evaluators.worker.bench_cpu import CpuBench
 from evaluators.worker.build import compiler_version, give_away
+from evaluators.worker.ending import end_with_stdin
 from evaluators.worker.failure import HarnessFault, SetupFault, TaskFault
 from evaluators.worker.forge import Forge
 from evaluators.worker.job import Job, decode, encode
-from evaluators.worker.removal import remove
 from evaluators.worker.replies import WAITING, Replies
 from evaluators.worker.returned import readable
 from evaluators.worker.sandbox import LAYERS, Plan
@@ -107,25 +104,13 @@ def _answer(supervisor: Supervisor, request: dict[str, Any]) -> dict[str, Any]:
         return {"error": {"kind": "harness", "message": f"{error}"}}
 
 
-def _end_with_stdin(folder: Path, running: list[Forge]) -> None:
-    """Wait for the other end of stdin to close, even in the middle of a job; then end everything."""
-    poll = select.poll()
-    poll.register(0, 0)
-    poll.poll()
-    for forge in running:
-        forge.abandon()
-    remove(folder)
-    os._exit(1)
-
-
 def main() -> None:
     """Serve until stdin closes."""
     folder, memory_bytes, device = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
     torch.set_num_threads(1)
     # Expected values are in this memory: a program that runs as the same user must not be able to read it.
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
-    running: list[Forge] = []
-    threading.Thread(target=_end_with_stdin, args=(folder, running), daemon=True).start()
+    running = end_with_stdin(folder)
     replies = Replies()
     timing_lock.on_wait.append(lambda: replies.write(WAITING))
     folder.chmod(0o711)

@@ -2,11 +2,13 @@
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from evaluators.worker import descendants
 from graph.cli.machine import key_place
 from tests.cli.conftest import Call, wait_for
 
@@ -35,14 +37,19 @@ def test_one_task(ksearch: Call) -> None:
     assert "rtol" in text
 
 
-def test_findings_of_a_check_are_printed_as_they_are_made(
-    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
-) -> None:
+def write_slow_task(folder: Path) -> None:
+    """A task, mine.py, whose baseline sleeps."""
     functions = (
         "def inputs(n=64):\n    return torch.randn(n)\n\n\ndef reference(x):\n    return x.double().exp().float()\n"
     )
     waiting = "import time\n\n\ndef baseline(x):\n    time.sleep(600)\n"
-    (tmp_path / "mine.py").write_text(f"import torch\n\n{functions}\n\n{waiting}")
+    (folder / "mine.py").write_text(f"import torch\n\n{functions}\n\n{waiting}")
+
+
+def test_findings_of_a_check_are_printed_as_they_are_made(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    write_slow_task(tmp_path)
     process = started("tasks", "check", "mine.py")
     lines = wait_for(process, "half precision")
     assert process.poll() is None, "the baseline sleeps"
@@ -50,6 +57,20 @@ def test_findings_of_a_check_are_printed_as_they_are_made(
     assert lines[0].startswith("ok  the reference runs: 1 of 1 workloads")
     process.send_signal(signal.SIGINT)
     process.communicate()
+
+
+def test_a_killed_check_leaves_no_process(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
+    write_slow_task(tmp_path)
+    process = started("tasks", "check", "mine.py")
+    wait_for(process, "half precision")
+    below = descendants.below(process.pid)
+    assert below, "the reference runs in processes of its own"
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 60  # Of the 600 s that the baseline sleeps.
+    while left := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 def test_what_could_not_be_checked_is_said_with_the_reason(ksearch: Call) -> None:
