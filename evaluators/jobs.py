@@ -98,6 +98,7 @@ def _spec(task: Task) -> TaskSpec:
         reference=task.reference,
         timeout_s=task.timeout_s,
         device=task.device,
+        workloads_at=task.workloads_at,
         rule=task.tolerance.rule,
         normalised=task.tolerance.normalised,
     )

@@ -19,7 +19,7 @@ AxisSize = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 LONGEST_NAME = 200
 """Of a task: runs and the files that are written for them are called by it."""
-_FOR_PEOPLE = {"origin", "reference_at", "notes"}
+_FOR_PEOPLE = {"origin", "reference_at", "workloads_at", "notes"}
 """Fields of a task that do not make it another one."""
 LONGEST_TIMEOUT_S = 1e6
 """Of a check: more than any takes, so that limits that are multiples of it fit what counts them."""
@@ -146,6 +146,8 @@ class Task(Record):
     """Where the task came from, for people: `built-in`, or the reference it was resolved from."""
     reference_at: str = ""
     """Where a person finds the source of the reference: a file, and the field of it; empty: there is no need to say."""
+    workloads_at: str = ""
+    """Where a person finds the workloads' sizes: a file; empty: there is no need to say."""
     notes: tuple[str, ...] = ()
     """What people should know of the task's data; evaluations carry it too."""
 

@@ -22,6 +22,8 @@ _BESIDE = {"drivers": ("floors", "subject"), "worker": ("floor", "floor_cuda", "
 """Modules that the driver goes by."""
 _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
+NO_ROOM = " needs more memory than there is"
+"""What the driver says of a workload of the task."""
 _RUNS, _AFTER = "the reference runs", "the checks after these"
 _TIMES = 15
 """All checks together run the reference this many times as often as a program's check does."""
@@ -48,7 +50,7 @@ class _Heard:
     """Findings as they come."""
 
     def __init__(self, task: Task, told: Told | None) -> None:
-        self._place = f"{task.reference_at}: " if task.reference_at else ""
+        self._task = task
         self._told, self.findings, self.lines = told, list[Finding](), 0
 
     def hear(self, line: str) -> None:
@@ -66,8 +68,9 @@ class _Heard:
                 self.add(finding)
 
     def fail(self, check: str, reason: str) -> None:
-        """Add that the reference cannot be run, with the place where it stands."""
-        self.add(Finding(check=check, state="failed", detail=self._place + reason))
+        """Add that the reference cannot be run, with the place where it stands, or where its sizes do."""
+        place = self._task.workloads_at if NO_ROOM in reason else self._task.reference_at
+        self.add(Finding(check=check, state="failed", detail=f"{place}: {reason}" if place else reason))
 
     def add(self, *findings: Finding) -> None:
         """Add findings, and tell them."""

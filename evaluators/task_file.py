@@ -26,7 +26,7 @@ MAX_WORKLOAD_BYTES = 1 << 38
 """Largest sum of a workload's tensors: 256 GiB, more than any one device holds."""
 _BUILT_IN = "built-in"
 _OWN_KEYS = {"schema"}
-_NOT_IN_FILE = {"reference", "origin", "reference_at", "notes", "verdict", "files"}
+_NOT_IN_FILE = {"reference", "origin", "reference_at", "workloads_at", "notes", "verdict", "files"}
 
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
@@ -132,8 +132,10 @@ def _task(table: Table, reference: str, read: Callable[[str], str], origin: str)
     content["objective"] = _section(Objective, table.get("objective", {}), "objective")
     content["contracts"] = _contracts(_items(table, "contracts"), read)
     content["workloads"] = [_workload(value, number) for number, value in enumerate(_list(table, "workloads"))]
-    place = "" if origin == _BUILT_IN else str(Path(origin) / "reference.py")
-    return _section(Task, {**content, "reference": reference, "origin": origin, "reference_at": place}, "")
+    places = {"reference_at": "reference.py", "workloads_at": "task.toml"}
+    if origin != _BUILT_IN:
+        content |= {field: str(Path(origin) / name) for field, name in places.items()}
+    return _section(Task, {**content, "reference": reference, "origin": origin}, "")
 
 
 def _required(table: Table, key: str) -> Any:

@@ -275,4 +275,5 @@ def _task(source: SourceFile, reference: str, signature: Signature, device: str)
         timeout_s=TIMEOUT_S,
         origin=f"kernelbench:{source.path}",
         reference_at=str(source.path),
+        workloads_at=str(source.path),
     )

@@ -88,6 +88,7 @@ def own_task(source: SourceFile) -> Task:
             timeout_s=timeout_s,
             origin=str(source.path),
             reference_at=str(source.path),
+            workloads_at=str(source.path),
         )
         check_reference(reference, tuple(task.inputs))
     except ValidationError as error:

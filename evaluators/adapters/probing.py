@@ -52,6 +52,15 @@ class Unended(TaskError):
     """A reference does not return in time."""
 
 
+class NoRoom(TaskError):
+    """A workload needs more memory than a reference is given."""
+
+    def __init__(self, message: str, workload: Workload, problem: str) -> None:
+        """`problem`: the message without the file."""
+        super().__init__(message)
+        self.workload, self.problem = workload, problem
+
+
 @dataclass(frozen=True)
 class Signature:
     """The parts of a task that follow from what was seen."""
@@ -71,18 +80,28 @@ def probed(
     """Return what `reference`, source in the tasks' format, makes and returns at `workloads`, within `timeout_s`.
 
     With `fake`, nothing is computed where sizes and types can be told without: for what is large, or needs a GPU.
-    Raises TaskError that names the file of `source` and what failed; Unended when that is time.
+    Raises TaskError that names the file of `source` and what failed; Unended when that is time, NoRoom when memory.
     """
     cases = [{"axes": dict(workload.axes), "params": dict(workload.params)} for workload in workloads]
     answer = _asked(str(source.path), reference, canonical_json(cases), min(timeout_s, PROBE_S), fake)
     if "problem" in answer:
-        reason = one_line(f"{source.path}: {str(answer['problem'])[:600]}")
-        raise Unended(reason) if answer.get("unended") else TaskError(reason)
+        raise _failure(source, answer, workloads)
     try:
         seen = _CASES.validate_python(answer["cases"])
     except (ValidationError, KeyError) as error:
         source.refuse(f"what it makes is not understood: {error}")
     return _signature(source, seen, workloads, answer.get("about"))
+
+
+def _failure(source: SourceFile, answer: Mapping[str, Any], workloads: Sequence[Workload]) -> TaskError:
+    """Return the error that stands for an answer with a problem."""
+    problem, number = one_line(str(answer["problem"])[:600]), answer.get("case")
+    reason = one_line(f"{source.path}: {problem}")
+    if answer.get("unended"):
+        return Unended(reason)
+    if answer.get("no_room") and type(number) is int and 0 <= number < len(workloads):
+        return NoRoom(reason, workloads[number], problem)
+    return TaskError(reason)
 
 
 @lru_cache(maxsize=16)

@@ -60,6 +60,8 @@ class TaskSpec:
     """Largest RMS of the error as a share of the expected values' standard deviation; None: not looked at."""
     device: str = "cpu"
     """`cpu` or `cuda`: where the arguments are."""
+    workloads_at: str = ""
+    """File in which a person finds the workloads' sizes; empty: there is no need to say."""
 
 
 @dataclass(frozen=True)

@@ -367,6 +367,21 @@ def test_sizes_beyond_any_device_are_refused(write: Callable[..., Path]) -> None
         resolve_task(f"gpumode:{folder}#cpu")
 
 
+def test_a_size_that_does_not_fit_in_memory_is_told_with_the_file_it_stands_in(write: Callable[..., Path]) -> None:
+    text = YAML.replace("n: 32", "n: 2000000000")
+    folder = write(task_yml=text)
+    failed = check_task(resolve_task(f"gpumode:{folder}#cpu"))[0]
+    assert failed.state == "failed"
+    words = " needs more memory than there is: RuntimeError: "
+    assert failed.detail.startswith(f"{folder / 'task.yml'}: workload 'benchmark 1' (data_0_1 4, n 2000000000){words}")
+    # Where its shapes depend on values, it is run to see what it makes.
+    (folder / "reference.py").write_text(REFERENCE.replace("return x, {", "assert int(x[0, 0]) < 9\n    return x, {"))
+    with pytest.raises(TaskError) as caught:
+        resolve_task(f"gpumode:{folder}#cpu")
+    words = "inputs(n=2000000000, masked=True, seed=7) needs more memory than it is given"
+    assert str(caught.value) == f"{folder / 'task.yml'}: benchmarks[1]: {words}"
+
+
 def test_the_result_pipe() -> None:
     assert driver.parsed("check: pass\nbenchmark.0.spec: n: 3; m: 4\nnoise\n") == {
         "check": "pass",

@@ -282,6 +282,11 @@ BAD_REFERENCES = {
     "shape": ("return torch.softmax(x, dim=1)", "return x[0]", "declared is"),
     "names": ('return {"x"', 'return {"z"', "declares"),
     "missing": ("def reference", "def other", "no function reference"),
+    "memory": (
+        "return torch",
+        "torch.empty(1 << 50)\n    return torch",
+        "t allocate memory.*; the workloads' sizes are in here",
+    ),
     "baseline": (
         "def reference(x)",
         "def baseline(x):\n    raise OSError('no')\n\ndef reference(x)",
@@ -304,6 +309,7 @@ BAD_REFERENCES = {
 async def test_a_wrong_task_is_a_task_error(evaluator: LocalEvaluator, name: str) -> None:
     old, new, words = BAD_REFERENCES[name]
     task = tiny.softmax(reference=tiny.SOFTMAX_REFERENCE.replace(old, new))
+    task = task.model_copy(update={"workloads_at": "here"})
     with pytest.raises(TaskError, match=words):
         await evaluator.evaluate(task, tiny.GOOD_DPS, "search")
 

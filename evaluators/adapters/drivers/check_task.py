@@ -21,6 +21,8 @@ _TOO_LARGE, _TOO_LARGE_AT_HOME = (
     "takes more memory or time than there is without its device",
     "takes more memory than this device has",
 )
+_NO_ROOM = " needs more memory than there is"
+"""As evaluators.task_check.NO_ROOM."""
 _ELSEWHERE = "needs the task's device"
 _SAMPLE = 1 << 20
 """Of a large input, so many values tell its mean."""
@@ -97,6 +99,8 @@ class Checker:
             return "not checked", f"{_ELSEWHERE}: {reason}"
         if self.too_large(reason):
             return "not checked", _TOO_LARGE_AT_HOME if self.subject.at_home else _TOO_LARGE
+        if self.subject.lacks_memory(reason):
+            return "failed", f"{self.subject.workload}{_NO_ROOM}: {reason}"
         return "failed", reason
 
     def reference_runs(self) -> str:

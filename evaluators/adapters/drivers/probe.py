@@ -38,6 +38,7 @@ class Caught:
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Return `{"cases": [{"inputs", "outputs"}], "about"}`, or `{"problem"}`.
 
+    With a problem there may be `case`, the number of that at which it came up, and `no_room`: it is want of memory.
     `request`: `reference` (source), `file` (its name), `cases`, `fake`.
     """
     warnings.simplefilter("ignore")
@@ -49,10 +50,10 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     if caught.error is not None:
         return _problem("its source", caught.error)
     found = []
-    for case in request["cases"]:
+    for number, case in enumerate(request["cases"]):
         made = _described(vars(module), case, request["fake"])
         if "problem" in made:
-            return made
+            return {**made, "case": number}
         found.append(made)
     about: Any = {}
     _say("what it says of itself")
@@ -139,7 +140,7 @@ def _say(stage: str) -> None:
 
 def _problem(what: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return {"problem": f"{what} needs more memory than it is given"}
+        return {"problem": f"{what} needs more memory than it is given", "no_room": True}
     return {"problem": f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"}
 
 

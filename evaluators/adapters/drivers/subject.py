@@ -29,6 +29,8 @@ class Subject:
     def __init__(self, task: dict[str, Any]) -> None:
         """`task`: the job's form. Nothing of it runs yet."""
         self._task, self._at, self._until = task, "", math.inf
+        self.workload = ""
+        """That at which it ran last, with its sizes."""
         self.names: dict[str, Any] = {}
         self.device = "cuda" if task["device"] == "cuda" and torch.cuda.is_available() else "cpu"
 
@@ -55,6 +57,10 @@ class Subject:
         wanted = (*_MEMORY_WORDS, _ENDLESS) if has_run and not self.at_home else _MEMORY_WORDS
         return self._task["device"] != "cpu" and any(words in reason for words in wanted)
 
+    def lacks_memory(self, reason: str) -> bool:
+        """Return whether a failure at a workload is for want of memory."""
+        return self.workload != "" and any(words in reason for words in _MEMORY_WORDS)
+
     def is_elsewhere(self, reason: str) -> bool:
         """Return whether a failure is for want of the task's device, which is not in sight."""
         return not self.at_home and any(words in reason for words in _DEVICE_WORDS)
@@ -62,7 +68,8 @@ class Subject:
     def inputs(self, case: dict[str, Any], seed: int) -> Tensors:
         """Return inputs by name."""
         torch.manual_seed(seed)
-        self._at = case["name"]
+        sizes = ", ".join(f"{axis} {size}" for axis, size in case["axes"].items())
+        self._at, self.workload = case["name"], f"workload {case['name']!r} ({sizes})"
         with self._limited(f"inputs() of {case['name']}"):
             made = self.names["inputs"](dict(case["axes"]), dict(case["params"]), seed)
         if not isinstance(made, dict):

@@ -73,6 +73,7 @@ def import_task(folder: DataFolder, name: str, options: Options) -> Task:
             timeout_s=300.0,
             origin=options.origin,
             reference_at=f"{path.relative_to(folder.root)}: reference",
+            workloads_at=workloads[0][1].rpartition(":")[0],
             notes=_drawn(workloads, made),
         )
         check_reference(reference, tuple(definition.inputs))

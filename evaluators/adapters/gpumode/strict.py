@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evaluators.adapters.gpumode.problem_folder import Case, ProblemFolder
 from evaluators.adapters.gpumode.strict_source import probe_source, reference_source, wrapper_source
 from evaluators.adapters.own_task import plain_name
-from evaluators.adapters.probing import PROBE_S, Signature, probed
+from evaluators.adapters.probing import PROBE_S, NoRoom, Signature, probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
 from evaluators.objective import Objective
@@ -44,9 +44,12 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     tolerance = _tolerance(source)
     workloads = _workloads(source, folder)
     modules = _modules(folder)
-    # The probe sees no GPU; sizes and types are the same without.
-    about = _about(source, probe_source(modules, "cpu"), workloads)
-    signature = probed(source, reference_source(modules, "cpu", about), workloads, PROBE_S, fake=True)
+    try:
+        # The probe sees no GPU; sizes and types are the same without.
+        about = _about(source, probe_source(modules, "cpu"), workloads)
+        signature = probed(source, reference_source(modules, "cpu", about), workloads, PROBE_S, fake=True)
+    except NoRoom as error:
+        folder.refuse(_field_of(error.workload), error.problem)
     reference = reference_source(modules, device, about)
     try:
         task = _task(folder, reference, signature, tolerance, device, about)
@@ -56,8 +59,7 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     for workload in task.workloads:
         problem = size_problem(task, workload)
         if problem:
-            kind, number = workload.name.split()
-            folder.refuse(_field(kind, int(number)), problem)
+            folder.refuse(_field_of(workload), problem)
     return task
 
 
@@ -98,6 +100,11 @@ def _workloads(source: SourceFile, folder: ProblemFolder) -> list[Workload]:
 
 def _field(kind: str, number: int) -> str:
     return f"{kind}s[{number}]"
+
+
+def _field_of(workload: Workload) -> str:
+    kind, number = workload.name.split()
+    return _field(kind, int(number))
 
 
 def _workload(folder: ProblemFolder, kind: str, number: int, case: Case) -> Workload:
@@ -176,6 +183,7 @@ def _task(
         timeout_s=float(folder.timeouts_s["test"]),
         origin=f"gpumode:{folder.path}",
         reference_at=str(folder.path / "reference.py"),
+        workloads_at=str(folder.path / "task.yml"),
     )
 
 
