@@ -69,7 +69,7 @@ REFUSED = {
     f"{GQA}?protocol=strict": "protocol: must be fib",
     f"{GQA}?tolerance=low-bit": "must stand protocol=fib",
     f"{GQA}?protokol=fib": "unknown option 'protokol'; it may be one of protocol, tolerance, output",
-    f"{GQA}?protocol=fib&tolerance=wide": "tolerance 'wide' is unknown",
+    f"{GQA}?protocol=fib&tolerance=wide": "tolerance: 'wide' is unknown; it may be one of fib,",
 }
 
 
@@ -77,6 +77,7 @@ REFUSED = {
 def test_what_is_refused(reference: str) -> None:
     with pytest.raises(TaskError) as caught:
         resolve_task(reference)
+    assert str(caught.value).startswith(f"{reference}: ")
     assert REFUSED[reference] in str(caught.value)
 
 

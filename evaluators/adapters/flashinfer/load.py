@@ -29,7 +29,7 @@ def load_task(rest: str) -> Task:
         raise TaskError(f"{reference}: device: must be cpu or cuda")
     if "/" in definition or definition.startswith("."):
         raise TaskError(f"{reference}: {definition!r} is not the name of a definition")
-    rule = tolerance(definition, options.get("tolerance"))
+    rule = tolerance(definition, options.get("tolerance"), reference)
     device: Literal["cpu", "cuda"] = "cpu" if options.get("device") == "cpu" else "cuda"
     task = import_task(DataFolder(Path(root)), definition, Options(rule, device, reference))
     return fib_task(task, reference) if "protocol" in options else task

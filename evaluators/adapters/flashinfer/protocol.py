@@ -24,7 +24,7 @@ def under_protocol(task: Task, query: str, reference: str) -> Task:
     made = fib_task(task, reference)
     if "tolerance" not in options:
         return made
-    return made.model_copy(update={"tolerance": tolerance(task.name, options["tolerance"])})
+    return made.model_copy(update={"tolerance": tolerance(task.name, options["tolerance"], reference)})
 
 
 def takes_protocol(task: Task) -> bool:

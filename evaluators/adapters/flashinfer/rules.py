@@ -15,10 +15,13 @@ accepts no 8-bit inner products, and so none of the published kernels), `contest
 _LOW_BIT = "moe_fp8_block_scale"
 
 
-def tolerance(definition: str, name: str | None) -> Tolerance:
-    """Return the tolerance called `name`, or the format's default for `definition`. Raises TaskError."""
+def tolerance(definition: str, name: str | None, reference: str) -> Tolerance:
+    """Return the tolerance called `name`, or the format's default for `definition`.
+
+    Raises TaskError that names `reference`, which asks for it.
+    """
     if name is None:
         return TOLERANCES["low-bit" if _LOW_BIT in definition else "fib"]
     if name not in TOLERANCES:
-        raise TaskError(f"tolerance {name!r} is unknown; it may be one of {', '.join(TOLERANCES)}")
+        raise TaskError(f"{reference}: tolerance: {name!r} is unknown; it may be one of {', '.join(TOLERANCES)}")
     return TOLERANCES[name]
