@@ -30,7 +30,7 @@ from graph.cli import (
     steering,
     telling,
 )
-from graph.cli.codes import DONE, FAILED, USAGE
+from graph.cli.codes import DONE, FAILED, INTERRUPTED, USAGE
 from graph.cli.env_file import load_env
 from graph.cli.options import Invocation
 from graph.cli.screen import complain
@@ -88,7 +88,7 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run the program and exit: 0 done, 1 the search or evaluation failed, 2 usage, 3 paused."""
+    """Run the program and exit: 0 done, 1 the search or evaluation failed, 2 usage, 3 paused, 130 interrupted."""
     _open_standard_files()
     invocation = Invocation()
     sys.excepthook = _reporter(invocation)
@@ -122,6 +122,10 @@ def _call(invocation: Invocation) -> int:
             traceback.print_exception(error)
         complain("; it held ".join([f"error: {' '.join(str(error).split())}", *_lost(error)]))
         return USAGE if isinstance(error, UsageError) else FAILED
+    except KeyboardInterrupt:  # before typer, which makes it an exit code, took over
+        result = INTERRUPTED
+    if result == INTERRUPTED:
+        complain("interrupted")
     return result if isinstance(result, int) else DONE
 
 

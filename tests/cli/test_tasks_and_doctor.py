@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evaluators.worker import descendants
+from graph.cli.codes import INTERRUPTED
 from graph.cli.machine import key_place
 from tests.cli.conftest import Call, wait_for
 
@@ -56,7 +57,8 @@ def test_findings_of_a_check_are_printed_as_they_are_made(
     assert len(lines) == 8
     assert lines[0].startswith("ok  the reference runs: 1 of 1 workloads")
     process.send_signal(signal.SIGINT)
-    process.communicate()
+    assert process.communicate()[1] == "interrupted\n"
+    assert process.returncode == INTERRUPTED
 
 
 def test_a_killed_check_leaves_no_process(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
