@@ -15,6 +15,7 @@ from graph.cli.screen import Screen
 
 if TYPE_CHECKING:
     from graph.cli.run_log import RunLog
+    from graph.config import SearchConfig
     from graph.experiments.conducting import Conducted
     from graph.experiments.plan import Plan
 
@@ -59,6 +60,7 @@ def run(
     backends = Backends()
     for cell in plan.cells:
         backends.check(cell.config)
+        _require_gpu(cell.config)
     import asyncio
 
     screen = Screen(json)
@@ -155,6 +157,19 @@ def _plan(file: Path) -> "Plan":
     from graph.experiments.plan import read_plan
 
     return read_plan(load_toml(file), str(file), file.stem)
+
+
+def _require_gpu(config: "SearchConfig") -> None:
+    """Raise UsageError when a cell's programs are to be judged on a GPU that is not there."""
+    from evaluators.errors import TaskError
+    from evaluators.resolve import resolve_task
+    from graph.cli.machine import require_gpu
+
+    try:
+        device = resolve_task(config.task).device
+    except TaskError:
+        return  # each search that needs the task's file tells what is wrong with it; others go on without
+    require_gpu(config, device)
 
 
 async def _conduct(plan: "Plan", home: Place | str | None, show: "_Show") -> "Conducted":

@@ -9,9 +9,10 @@ import subprocess
 from pathlib import Path
 
 from checkpoints.place import Place, local_folder
-from evaluators.errors import KsearchError
+from evaluators.errors import KsearchError, UsageError
 from evaluators.worker import nvml
 from evaluators.worker.gpus import present as gpu_present
+from graph.config import SearchConfig
 from graph.report.causes import Machine
 from graph.report.diagnosis import Facts
 
@@ -79,7 +80,7 @@ def no_gpu(verdict: str) -> str:
     return f"{done}; protocol=fib was not applied, it needs a GPU" if verdict == "fib" else done
 
 
-NO_GPU_TO_SEARCH = (
+_NO_GPU_TO_SEARCH = (
     "the task is for a GPU and this machine has none: `--evaluator deferred` (with `ksearch resume`:"
     " `--set evaluator=deferred`) has programs judged on a machine that has one (docs/deferred.md); what can be done"
     " without is in docs/without-gpu.md"
@@ -89,6 +90,15 @@ NO_GPU_TO_SEARCH = (
 def lacks_gpu(device: str) -> bool:
     """Return whether programs for `device` (`cpu`, `cuda`) need a GPU and this machine shows none; loads no torch."""
     return device == "cuda" and nvml.identity("0") is None and not gpu_present()
+
+
+def require_gpu(config: SearchConfig, device: str) -> None:
+    """Raise UsageError when programs for `device` are to be judged here on a GPU that is not there.
+
+    To be asked before anything is done.
+    """
+    if config.evaluator == "local" and lacks_gpu(device):
+        raise UsageError(_NO_GPU_TO_SEARCH)
 
 
 def gpus() -> tuple[str, ...]:

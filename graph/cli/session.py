@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.history import read_state
 from checkpoints.home import open_home
 from checkpoints.place import Place, find_place, local_folder
-from evaluators.errors import KsearchError, UsageError
+from evaluators.errors import KsearchError
 from evaluators.task import Task
 from graph.cli import machine
 from graph.cli.bundled import bundled_facts, bundled_lines
@@ -65,7 +65,7 @@ class Session:
         """Begin a run of `task` and return the exit code. Raises KsearchError."""
         Backends().check(config)
         require_models(config)
-        _require_gpu(config, task)
+        machine.require_gpu(config, task.device)
         progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
         return self._visit(lambda means, listen: start(means, config, listen), progress)
 
@@ -74,7 +74,8 @@ class Session:
         before = load_run(self.home, name)
         config = changed(before.config, changes)
         require_models(config)
-        _require_gpu(config, before.task)
+        if before.task is not None:
+            machine.require_gpu(config, before.task.device)
         progress = Progress(
             task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
         )
@@ -177,9 +178,3 @@ class Session:
         # What makes programs slow explains no search that found none.
         blocking = replace(self._machine, load=0.0, avx2=True)
         return [f"cause: {cause}" for cause in causes(blocking, run.language)]
-
-
-def _require_gpu(config: SearchConfig, task: Task | None) -> None:
-    """Raise UsageError when programs are to be judged here on a GPU that is not there, before anything is done."""
-    if config.evaluator == "local" and task is not None and machine.lacks_gpu(task.device):
-        raise UsageError(machine.NO_GPU_TO_SEARCH)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.history import read_record, read_snapshot, read_states
+from graph.cli.machine import lacks_gpu
 from tests.cli.conftest import Call, call
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -45,6 +46,17 @@ def until(met: Callable[[], bool]) -> None:
     while not met():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.skipif(not lacks_gpu("cuda"), reason="there is a GPU, so searches may begin")
+def test_an_experiment_on_a_gpu_that_is_not_there_is_refused_before_it_begins(ksearch: Call, tmp_path: Path) -> None:
+    file = written(tmp_path, "scripted")
+    text = file.read_text().replace('task = "scripted"', 'task = "trimul"')
+    file.write_text(text.replace('evaluator = "scripted"', 'evaluator = "local"'))
+    done = ksearch("experiment", "trial.toml")
+    assert (done.code, done.out) == (2, "")
+    assert "the task is for a GPU and this machine has none" in done.err
+    assert not (tmp_path / ".ksearch").exists()
 
 
 def test_from_the_file_to_the_searches(ksearch: Call, tmp_path: Path) -> None:
