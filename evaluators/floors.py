@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from evaluators.adapters.driver_source import driver_source
 from evaluators.errors import InfrastructureError
+from evaluators.invalid import first_problem
 from evaluators.isolation import IsolatedFailure, isolation
 from evaluators.objective import Record
 from evaluators.task import Task
@@ -55,5 +56,7 @@ def floors_of(task: Task) -> Floors:
         return Floors(dict(zip((workload.name for workload in task.workloads), least, strict=True)))
     except (IsolatedFailure, InfrastructureError) as error:
         return Floors({}, f"running the reference failed: {error}")
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+    except ValidationError as error:
+        return Floors({}, f"its answer is not understood: {first_problem(error)}")
+    except (KeyError, TypeError, ValueError) as error:
         return Floors({}, f"its answer is not understood: {error}")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 
 from evaluators.errors import TaskError, UsageError
+from evaluators.invalid import keys_of, reason_of
 from evaluators.knobs import declared_knobs
 from evaluators.objective import Objective, Record
 from evaluators.solution import Language
@@ -235,12 +236,9 @@ def _tuples(value: Any) -> Any:
 
 def _reason(error: ValidationError, key: str) -> str:
     first = error.errors()[0]
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"] if step != "[key]"]
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in keys_of(first)]
     where = (key + "".join(steps)).lstrip(".")
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":
-        return f"{where}: missing"
-    return f"{where}: {reason}" if where else reason
+    return f"{where}: {reason_of(first)}" if where else reason_of(first)
 
 
 def _check_keys(table: Table, allowed: Collection[str], key: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evaluators.errors import UsageError
+from evaluators.invalid import first_problem
 from graph.edits import Edit, EditBatch, Insert, Pin, Prune, Reopen, Update
 from graph.world_model import ROOT, Intent, Node, WorldModel
 
@@ -94,9 +95,7 @@ def read_plan(text: str, model: WorldModel) -> EditBatch:
         try:
             edits += _inserted(name, table) if name.startswith("new") else _changed(name, table, model, reason)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise UsageError(f"[{name}] {where}: {first['msg']}") from error
+            raise UsageError(f"[{name}] {first_problem(error)}") from error
     return EditBatch(
         origin="human",
         reason=reason,

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from evaluators.errors import UsageError
+from evaluators.invalid import keys_of, reason_of
 from graph.config import SearchConfig
 
 PAPER: dict[str, Any] = {
@@ -102,10 +103,9 @@ def nearest(key: str, known: list[str]) -> str:
 def explained(error: ValidationError, what: str = "option ") -> str:
     """Return the first problem in one line; `what` stands before the key."""
     first = error.errors(include_url=False)[0]
-    # What stands for one branch of a union of types is no key.
-    key = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "list[", "tuple[")))
-    reason = " ".join(first["msg"].split())
-    return f"{what}{key}: {_shown(first['input'])} is not allowed: {reason[:1].lower()}{reason[1:]}"
+    key, reason = ".".join(map(str, keys_of(first))), reason_of(first)
+    it = "it " if reason.startswith("must ") else ""
+    return f"{what}{key}: {_shown(first['input'])} is not allowed: {it}{reason[:1].lower()}{reason[1:]}"
 
 
 def _shown(value: Any) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from evaluators.digest import canonical_json, digest_json
 from evaluators.errors import UsageError
+from evaluators.invalid import first_problem
 from evaluators.knobs import turn_solution
 from evaluators.objective import Record
 from evaluators.solution import SUFFIX, Language, Solution
@@ -81,7 +82,9 @@ class Script(Record):
         """Return the script in a JSON file. Raises UsageError, naming the file, when it cannot be used."""
         try:
             return Script.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
+        except ValidationError as error:
+            raise UsageError(f"{path}: not a script: {first_problem(error)}") from error
+        except OSError as error:
             raise UsageError(f"{path}: not a script: {error}") from error
 
     def draft(self, cycle: int, sample: int) -> ScriptedDraft | None:

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from evaluators.digest import digest_bytes, digest_json
 from evaluators.errors import UsageError
+from evaluators.invalid import first_problem
 from evaluators.objective import Record
 from prompts.filters import fenced, figure, one_line, times
 
@@ -153,7 +154,9 @@ def _header(name: str, root: Path) -> _Header:
     file = root / name / "variant.toml"
     try:
         return _Header.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        raise UsageError(f"{file}: {first_problem(error)}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file}: {one_line(str(error))}") from error
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from evaluators.errors import UsageError
+from evaluators.invalid import first_problem
 from evaluators.objective import Record
 
 SHEETS = Path(__file__).resolve().parent / "hardware"
@@ -60,5 +61,7 @@ def load_sheet(name: str) -> Sheet:
     file = SHEETS / f"{name}.toml"
     try:
         return Sheet.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        raise UsageError(f"{file}: {first_problem(error)}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file}: {' '.join(str(error).split())}") from error

@@ -15,6 +15,7 @@ from evaluators.adapters.own_task import default_tolerance, plain_name, title_of
 from evaluators.adapters.probing import PROBE_S, Signature, Unended, probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
+from evaluators.invalid import first_problem
 from evaluators.objective import Record
 from evaluators.solution import Language, Solution
 from evaluators.task import Contract, Task, Tolerance, Workload
@@ -253,7 +254,7 @@ def _task(source: SourceFile, reference: str, signature: Signature, device: str)
     try:
         about = _About.model_validate(signature.about)
     except ValidationError as error:
-        source.refuse(f"what it says of itself is not understood: {error}")
+        source.refuse(f"what it says of itself is not understood: {first_problem(error)}")
     wrapper = _WRAPPER.format(init=json.dumps(about.init), random=about.random)
     contract = Contract(entry_point="ModelNew", binding="model_new", wrapper=wrapper)
     seeded = contract.model_copy(update={"seed": {"seed.py": source.text.rstrip() + _PLAIN}, "main_file": "seed.py"})

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from evaluators.adapters.own_task import plain_name, title_of
 from evaluators.adapters.source_file import SourceFile
+from evaluators.invalid import reason_of
 from evaluators.objective import Objective
 from evaluators.solution import SUFFIX, Language
 from evaluators.task import Contract, Task, Tolerance, Workload
@@ -70,7 +71,7 @@ def own_evaluator(source: SourceFile) -> Task:
         first = error.errors()[0]
         steps = first["loc"] if error.title == "Task" else (".".join(map(str, (error.title, *first["loc"][:1]))),)
         field = _CONSTANTS.get(str(steps[0]), ".".join(map(str, steps))) if steps else ""
-        source.refuse(f"{field}: {first['msg'].removeprefix('Value error, ')}".lstrip(": "))
+        source.refuse(f"{field}: {reason_of(first)}".lstrip(": "))
 
 
 def takes_text(source: SourceFile, function: str) -> bool:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from evaluators.adapters.probing import probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
+from evaluators.invalid import first_problem, keys_of, reason_of
 from evaluators.solution import SUFFIX, Binding, Language
 from evaluators.task import LONGEST_NAME, Contract, Task, Tensor, Tolerance, Workload, repeated
 from evaluators.task_file import check_seed, one_line, size_problem
@@ -92,8 +93,7 @@ def own_task(source: SourceFile) -> Task:
         )
         check_reference(reference, tuple(task.inputs))
     except ValidationError as error:
-        first = error.errors()[0]
-        source.refuse(f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}".lstrip(": "))
+        source.refuse(first_problem(error))
     except TaskError as error:
         if str(error).startswith(str(source.path)):
             raise
@@ -206,8 +206,7 @@ def _workload(source: SourceFile, name: str, given: Mapping[str, Any], split: st
         return Workload.model_validate({"name": name, "split": split, "axes": axes, "params": params}, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        reason = first["msg"].removeprefix("Value error, ")
-        source.refuse(f"workload {name!r}: {'.'.join(map(str, first['loc']))}: {reason}")
+        source.refuse(f"workload {name!r}: {'.'.join(map(str, keys_of(first)))}: {reason_of(first)}")
 
 
 def _passed_on(value: Any) -> bool:
@@ -228,7 +227,7 @@ def _tolerance(source: SourceFile, constants: Mapping[str, Any]) -> Tolerance | 
         return Tolerance.model_validate(value, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        source.refuse(f"TOLERANCE{''.join(f'.{step}' for step in first['loc'])}: {first['msg']}")
+        source.refuse(f"TOLERANCE{''.join(f'.{step}' for step in keys_of(first))}: {reason_of(first)}")
 
 
 def _contracts(source: SourceFile, constants: Mapping[str, Any], device: str) -> dict[Language, Contract]:

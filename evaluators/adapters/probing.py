@@ -14,6 +14,7 @@ from evaluators.adapters.driver_source import driver_source
 from evaluators.adapters.source_file import SourceFile
 from evaluators.digest import canonical_json
 from evaluators.errors import TaskError
+from evaluators.invalid import first_problem
 from evaluators.isolation import IsolatedFailure, isolation
 from evaluators.objective import Record
 from evaluators.task import AxisSize, DType, Scalar, Tensor, Workload
@@ -88,7 +89,9 @@ def probed(
         raise _failure(source, answer, workloads)
     try:
         seen = _CASES.validate_python(answer["cases"])
-    except (ValidationError, KeyError) as error:
+    except ValidationError as error:
+        source.refuse(f"what it makes is not understood: {first_problem(error)}")
+    except KeyError as error:
         source.refuse(f"what it makes is not understood: {error}")
     return _signature(source, seen, workloads, answer.get("about"))
 

@@ -183,6 +183,7 @@ def _record(file: Path, text: str) -> "Solution":
 
     from evaluators.adapters.flashinfer.solutions import is_solution, read_solution
     from evaluators.errors import UsageError
+    from evaluators.invalid import first_problem
     from evaluators.solution import Solution
 
     if is_solution(text):
@@ -190,9 +191,8 @@ def _record(file: Path, text: str) -> "Solution":
     try:
         return Solution.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "JSON"
-        raise UsageError(f"{file}: is not a program as `ksearch export` writes it: {where}: {first['msg']}") from error
+        reason = first_problem(error)
+        raise UsageError(f"{file}: is not a program as `ksearch export` writes it: {reason}") from error
 
 
 def _language(task: "Task", file: Path) -> "Language":

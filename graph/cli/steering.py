@@ -150,6 +150,7 @@ def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
     from pydantic import ValidationError
 
     from evaluators.errors import UsageError
+    from evaluators.invalid import first_problem
     from graph.edits import Attach, Insert, Reopen, Update
     from graph.world_model import Intent
 
@@ -165,8 +166,7 @@ def _one(place: _Place, fields: dict[str, Any], reason: str) -> list["Edit"]:
         elif place.reopen is not None:
             edits.append(Reopen(node=place.reopen, description=fields.get("description", ""), reason=reason))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise UsageError(first_problem(error)) from error
     if place.program is not None and place.to is not None:
         edits.append(Attach(node=place.to, program=place.program))
     elif place.program is not None and place.insert is None:

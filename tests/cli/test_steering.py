@@ -176,7 +176,7 @@ def test_what_cannot_be_edited_is_told(finished: Path) -> None:
     (finished / "mine.cpp").write_text("int x;\n")
     for arguments, words in (
         (("--update", "n1", "--priority", 0.5), "node n1 is closed; only open nodes can be updated"),
-        (("--insert", "x", "--priority", 3), "priority: Input should be less than or equal to 1"),
+        (("--insert", "x", "--priority", 3), "priority: must be less than or equal to 1"),
         (("--attach", "mine.cpp"), "name an open one with --to, or add one with --insert"),
         (("--set", "evaluator=nobody"), "evaluator 'nobody' is unknown"),
         ((), "set EDITOR to edit the plan as text"),
@@ -204,7 +204,7 @@ def test_a_running_search_is_paused(ksearch: Call, started: Start, tmp_path: Pat
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--insert", ""), "title: String should have at least 1 character"),
+        (("--insert", ""), "title: must have at least 1 character"),
         (("--knob", "UNROLL=2"), "--knob says something of a new node: add one with --insert"),
         (("--reopen", "n2"), "--reopen needs --description"),
         ((), "EDITOR=no-such-editor cannot be started"),

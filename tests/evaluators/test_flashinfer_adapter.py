@@ -240,8 +240,8 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "blob is a link out": (_blob_link_out, "jsonl:2: workload.inputs.kv_indptr.path: {blob}: leads out of"),
     "workloads are a link out": (_workloads_link_out, f"{NAME}.jsonl: leads out of"),
     "huge axis": (_axes(num_pages=2**31 - 1, batch_size=2**31 - 1), "jsonl:1: workload.axes: the tensors take"),
-    "axis beyond any": (_axes(num_pages=2**70), "jsonl:1: workload.axes.num_pages: Input should be less than"),
-    "axis of nothing": (_axes(num_pages=0), "jsonl:1: workload.axes.num_pages: Input should be greater"),
+    "axis beyond any": (_axes(num_pages=2**70), "jsonl:1: workload.axes.num_pages: must be less than"),
+    "axis of nothing": (_axes(num_pages=0), "jsonl:1: workload.axes.num_pages: must be greater"),
     "axis missing": (_workload(axes={"batch_size": 1}), "jsonl:1: workload.axes: must be exactly"),
     "input missing": (_workload(inputs={"q": {"type": "random"}}), "jsonl:1: workload.inputs: must be exactly"),
     "unknown dtype": (
@@ -306,7 +306,7 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "blob is a folder": (lambda root: blob_path(root).mkdir(parents=True), ".safetensors is not a plain file"),
     "blob of a long name": (_given(kv_indptr=_stored("x" * 300)), "workload.inputs.kv_indptr.path: 'xxx"),
     "blob of half a letter": (_given(kv_indptr=_stored("\ud800")), "path: '\\ud800' is not a path within"),
-    "a true axis": (_axes(num_pages=True), "jsonl:1: workload.axes.num_pages: Input should be a valid integer"),
+    "a true axis": (_axes(num_pages=True), "jsonl:1: workload.axes.num_pages: must be a whole number"),
     "a number too large": (
         _given(sm_scale={"type": "scalar", "value": 10**400}),
         "inputs.sm_scale: 1000000000000000000000000000000000000000 is not a number, or not finite",

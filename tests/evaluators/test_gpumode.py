@@ -323,7 +323,7 @@ REFUSED = {
     "several GPUs": (YAML + "multi_gpu: true\n", "multi_gpu: problems for several GPUs"),
     "aliases": (YAML + "a: &a [1]\nb: [*a, *a]\n", "anchors and aliases are not allowed"),
     "a tag": (YAML + "a: !!python/object/apply:os.system [ls]\n", "not valid YAML"),
-    "a huge axis": (YAML.replace("n: 16", "n: 99999999999"), "task.yml: benchmarks[0].n: Input should be less"),
+    "a huge axis": (YAML.replace("n: 16", "n: 99999999999"), "task.yml: benchmarks[0].n: must be less"),
     "an argument": (YAML.replace("{n: 16", "{m: 16"), "task.yml: benchmarks[0].m: generate_input has no such"),
 }
 

@@ -156,9 +156,9 @@ REFUSED = {
     "a seed elsewhere": (BY_PATH.replace('"seed.py"', '"/etc/hosts"'), "SEED: '/etc/hosts' is not the name"),
     "a missing file": (BY_PATH.replace('"helper.py"', '"other.py"'), "FILES: {folder}/other.py: no such file"),
     "a missing seed": (BY_PATH.replace('"seed.py"', '"none.py"'), "SEED: {folder}/none.py: no such file"),
-    "a goal": (BY_PATH.replace('"max"', '"most"'), "GOAL: Input should be 'max' or 'min'"),
-    "a metric": (BY_PATH + "METRIC = 5\n", "METRIC: Input should be a valid string"),
-    "a limit": (BY_PATH + "TIMEOUT_S = 1e999\n", "TIMEOUT_S: Input should be less than"),
+    "a goal": (BY_PATH.replace('"max"', '"most"'), "GOAL: must be 'max' or 'min'"),
+    "a metric": (BY_PATH + "METRIC = 5\n", "METRIC: must be a text"),
+    "a limit": (BY_PATH + "TIMEOUT_S = 1e999\n", "TIMEOUT_S: must be less than"),
     "a true limit": (BY_PATH + "TIMEOUT_S = True\n", "TIMEOUT_S: must be a number"),
     "a constant": (BY_PATH.replace("TIMEOUT_S", "TIMEOUT_MS"), "did you mean 'TIMEOUT_S'"),
 }

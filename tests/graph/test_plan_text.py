@@ -68,7 +68,7 @@ def test_every_change_is_an_edit(model: WorldModel) -> None:
         ("[n1]", "[n9]", r"\[n9\]: there is no such node"),
         ('parent = "root"', 'parent = "n2"', "a node stays where it is"),
         ('status = "open"', 'status = "closed"', "open cannot become closed"),
-        ("priority = 0.5", "priority = 5", r"\[n1\] priority: Input should be less than or equal to 1"),
+        ("priority = 0.5", "priority = 5", r"\[n1\] priority: must be less than or equal to 1"),
         ("priority = 0.5", "priorty = 0.5", r"\[n1\] priorty: is unknown"),
         ('reason = ""', "reason = 3", "reason: is a text"),
         ("[n1]", "colour = 3\n[n1]", "colour: is neither"),

@@ -230,8 +230,10 @@ def test_scripts_have_a_short_form(tmp_path: Path) -> None:
 def test_a_file_that_is_no_script_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "script.json"
     file.write_text(content)
-    with pytest.raises(UsageError, match=r"script\.json: not a script"):
+    with pytest.raises(UsageError, match=r"script\.json: not a script") as caught:
         Script.load(file)
+    assert "validation error" not in str(caught.value)
+    assert "\n" not in str(caught.value)
     with pytest.raises(UsageError, match="missing"):
         Script.load(tmp_path / "missing")
 

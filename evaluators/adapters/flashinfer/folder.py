@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from evaluators.adapters.flashinfer.records import Definition, Format, Workload, WorkloadLine
 from evaluators.errors import TaskError
+from evaluators.invalid import reason_of
 
 MAX_JSON_BYTES = 4 << 20
 """Largest definition, or line of workloads, that is read."""
@@ -109,8 +110,7 @@ def read_record(model: type[R], data: Any, place: str) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(step) for step in first["loc"] if str(step) not in ("[key]", "const", "var"))
-        reason = "missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-        raise TaskError(_printable(f"{place}: {field}{': ' if field else ''}{reason}")) from error
+        raise TaskError(_printable(f"{place}: {field}{': ' if field else ''}{reason_of(first)}")) from error
 
 
 def _workload(line: bytes, place: str, definition: Definition) -> Workload:

@@ -16,6 +16,7 @@ from evaluators.adapters.own_task import plain_name
 from evaluators.adapters.probing import PROBE_S, NoRoom, Signature, probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
+from evaluators.invalid import first_problem, reason_of
 from evaluators.objective import Objective
 from evaluators.solution import Language
 from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
@@ -54,7 +55,9 @@ def strict_task(folder: ProblemFolder, device: str) -> Task:
     try:
         task = _task(folder, reference, signature, tolerance, device, about)
         check_reference(reference, tuple(task.inputs))
-    except (ValidationError, TaskError) as error:
+    except ValidationError as error:
+        source.refuse(first_problem(error))
+    except TaskError as error:
         source.refuse(str(error))
     for workload in task.workloads:
         problem = size_problem(task, workload)
@@ -121,7 +124,7 @@ def _workload(folder: ProblemFolder, kind: str, number: int, case: Case) -> Work
         )
     except ValidationError as error:
         first = error.errors()[0]
-        folder.refuse(".".join((_field(kind, number), *map(str, first["loc"][1:2]))), first["msg"])
+        folder.refuse(".".join((_field(kind, number), *map(str, first["loc"][1:2]))), reason_of(first))
 
 
 def _true_word(value: int | str | bool) -> int | str | bool:
