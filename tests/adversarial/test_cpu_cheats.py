@@ -527,9 +527,9 @@ CHEATS: dict[str, Cheat] = {
         effort="search",
         without_rules=Status.PASSED,
     ),
-    "C47 all work in a process that ends within the call": Cheat(
+    "C47 the work of few calls in a process that ends within the call": Cheat(
         timed_cheat(
-            "static int n; if (++n / 128 % 2 == 0) { honest(x, y, rows, cols); return; } "
+            "static int n; ++n; if (n & (n - 1)) { honest(x, y, rows, cols); return; } "
             "job = {x, y, rows, cols}; alignas(64) static char stack[1 << 20]; "
             "waitpid(clone(work, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr), nullptr, 0);",
             "#include <sched.h>\n#include <sys/wait.h>\n"
