@@ -58,14 +58,15 @@ class CudaArena:
         return os.dup(self.fd)
 
     def filling(self, examples: Sequence[Content]) -> Callable[[], None]:
-        """Poison all outputs; return what writes one example's inputs into each slot, in order.
+        """Return what poisons all outputs, then writes one example's inputs into each slot, in order.
 
-        Both return before the device has done so. All inputs of a type are copied by as few kernels as can be, which
+        That returns before the device has done so. All inputs of a type are copied by as few kernels as can be, which
         keep the device busy: copies one by one would leave it idle between them.
         """
+        poisoned = []
         for field in self.layout.outputs:
             pattern, kind = self._poison[field.name]
-            self._bytes[:, field.offset : field.offset + field.nbytes].view(kind).fill_(pattern)
+            poisoned.append((self._bytes[:, field.offset : field.offset + field.nbytes].view(kind), pattern))
         pairs: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         for field in self.layout.inputs:
             kind = next(kind for size, kind in _WIDEST if field.nbytes % size == 0)
@@ -74,6 +75,8 @@ class CudaArena:
             sources += [example.inputs[field.name].view(kind) for example in examples]
 
         def write() -> None:
+            for outputs, pattern in poisoned:
+                outputs.fill_(pattern)
             for targets, sources in pairs.values():
                 torch._foreach_copy_(targets, sources)
 

@@ -27,8 +27,8 @@ from evaluators.worker.visit import Entrant, EntrantFailure, Run, hand
 
 _BASELINE = Built("", "", "", "baseline", 0.0)
 _PROBES = 3
-_ALONE = 9
-"""Single calls of a program whose windows seem too quick: it may warm up in the first ones."""
+_ALONE, _WARM = 12, 5
+"""Single calls of a program whose windows seem too quick, and how many of these do not count: it may tune itself."""
 
 
 class Assessor:
@@ -250,7 +250,7 @@ class _Run:
             state.device_s += time.monotonic() - started - starting_s if self._bench.device == "cuda" else 0.0
         for case, singles in zip(quick, alone_ns, strict=True):
             # In the middle: the shortest may be far too short, as what an empty window takes varies and is subtracted.
-            whole = statistics.median(singles)
+            whole = statistics.median(singles[_WARM:])
             # A value is copied into its slot, alone as among others, where that was subtracted.
             copying = self._bench.hand_over_ns(lay_out(self._task, case)) if state.built.binding == "value" else 0.0
             alone = whole - copying

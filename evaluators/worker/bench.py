@@ -1,7 +1,7 @@
 """What measuring needs of a device: its memory, its rest between windows, its locks, its limits."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -91,15 +91,16 @@ class Bench(Protocol):
         """Hold what must be held while programs are timed."""
         ...
 
-    def fill(self, slots: Slots, examples: Sequence[Content]) -> int:
-        """Write these examples into the slots, in order, poison their outputs, and leave the caches cold.
+    def filling(self, slots: Slots, examples: Sequence[Content]) -> Callable[[], int]:
+        """Return what poisons the slots' outputs, writes these examples into them, in order, and leaves caches cold.
 
-        Return for how many nanoseconds others kept the device busy meanwhile, as far as can be seen.
+        That may be called again, and returns for how many nanoseconds others kept the device busy meanwhile, as far as
+        can be seen.
         """
         ...
 
     def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
-        """Learn how long filling such slots takes when nobody else is at work; call it before a program maps them."""
+        """Learn anew how long filling such slots takes when nobody else is at work: before a program maps them."""
         ...
 
     def rest(self) -> int:

@@ -1,7 +1,7 @@
 """The processor as a device: protocol `cpu-abba-1`."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -59,13 +59,18 @@ class CpuBench:
         """Keep the machine alone."""
         return timing_lock.held(alone=True)
 
-    def fill(self, slots: Slots, examples: Sequence[Content]) -> int:
-        """Write these examples into the slots, in order, and poison their outputs."""
-        slots.filling(examples)()
-        return 0
+    def filling(self, slots: Slots, examples: Sequence[Content]) -> Callable[[], int]:
+        """Return what writes these examples into the slots, in order, and poisons their outputs; it returns 0."""
+        write = slots.filling(examples)
+
+        def fill() -> int:
+            write()
+            return 0
+
+        return fill
 
     def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
-        """Do nothing: nobody else is at work while a process is filled for."""
+        """Do nothing: a process' clock counts what it does meanwhile."""
 
     def rest(self) -> int:
         """Do nothing: a process' clock counts what it does between windows."""

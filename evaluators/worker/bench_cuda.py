@@ -19,6 +19,7 @@ import torch
 from evaluators.worker import cuda, floor_cuda, nvml, timing_lock
 from evaluators.worker.arena_cuda import CudaArena
 from evaluators.worker.bench import Effort, Limits
+from evaluators.worker.charges import Least
 from evaluators.worker.device_view import view
 from evaluators.worker.dtypes import DTYPES
 from evaluators.worker.failure import CandidateFailure, HarnessFault
@@ -72,10 +73,10 @@ class CudaBench:
         )
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self._value = 0
-        self._flush_ns = min(self._time_flush() for _ in range(_REPEATS))
         self._hand_over: dict[tuple[int, ...], float] = {}
-        self._fill_ns: dict[tuple[Layout, int], int] = {}
-        """By what is filled, and how often."""
+        self._fills, self._rests = Least[tuple[Layout, int]](_UNEVEN), Least[None]()
+        for _ in range(_REPEATS):
+            self._rests.excess(None, self._time_flush())
         self._before = nvml.read(self.uuid)
 
     def slots(self, layout: Layout, count: int) -> Slots:
@@ -94,20 +95,23 @@ class CudaBench:
         """Keep the device alone."""
         return self._alone()
 
-    def fill(self, slots: Slots, examples: Sequence[Content]) -> int:
-        """Write inputs, then more than the second-level cache holds; return how much longer it took than ever.
+    def filling(self, slots: Slots, examples: Sequence[Content]) -> Callable[[], int]:
+        """Return what writes poison, inputs, then more than the second-level cache holds, and how much longer it took.
 
-        Inputs come last, and in one go, right before a window: what waits for them on the device, to begin before the
-        clock runs, delays this. Raises CandidateFailure as `rest` does.
+        Longer than ever since it was learnt, that is. All is written in one go, right before a window: what waits for
+        any of it on the device, to begin before the clock runs, delays the rest. Raises CandidateFailure as `rest`
+        does.
         """
         self._see_memory()
-        return self._fill(slots, examples)
+        write, key = slots.filling(examples), (slots.layout, len(examples))
+        return lambda: self._fills.excess(key, self._time_flush(write))
 
     def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
-        """Fill them, unless as many of the same size have been."""
-        if (slots.layout, len(examples)) not in self._fill_ns:
-            for _ in range(_LEARN):
-                self._fill(slots, examples)
+        """Fill them some times; what was known of such slots is forgotten."""
+        self._fills.forget((slots.layout, len(examples)))
+        fill = self.filling(slots, examples)
+        for _ in range(_LEARN):
+            fill()
 
     def rest(self) -> int:
         """Wait for the device, then write more than its second-level cache holds; return how much longer it took.
@@ -115,14 +119,7 @@ class CudaBench:
         Raises CandidateFailure when programs have left no memory: those of the supervisor never do.
         """
         self._see_memory()
-        took = self._time_flush()
-        self._flush_ns = min(took, self._flush_ns)
-        return took - self._flush_ns
-
-    def _fill(self, slots: Slots, examples: Sequence[Content]) -> int:
-        key, took = (slots.layout, len(examples)), self._time_flush(slots.filling(examples))
-        self._fill_ns[key] = min(took, self._fill_ns.get(key, took))
-        return max(0, took - int((1 + _UNEVEN) * self._fill_ns[key]))
+        return self._rests.excess(None, self._time_flush())
 
     def _see_memory(self) -> None:
         free, total = torch.cuda.mem_get_info()

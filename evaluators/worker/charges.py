@@ -7,6 +7,11 @@ median decides, by the wall's clock: there what is usual on a host passes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Generic, TypeVar
+
+_WAKE = 1.25
+"""How many times what the baseline usually takes to be woken is no time for work."""
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,40 @@ class Slack:
 
 
 NONE, ON_GPU = Slack(), Slack(0.5, 80_000)
+
+
+class Least(Generic[K]):
+    """The least that work of each kind took, and what goes beyond it."""
+
+    def __init__(self, uneven: float = 0.0) -> None:
+        """`uneven`: how much longer, as a share, it takes now and then though nobody else is at work."""
+        self._uneven = uneven
+        self._least_ns: dict[K, int] = {}
+
+    def forget(self, kind: K) -> None:
+        """Know nothing of a kind any more."""
+        self._least_ns.pop(kind, None)
+
+    def excess(self, kind: K, took_ns: int) -> int:
+        """Take note of what it took, and return what goes beyond the least, nanoseconds."""
+        self._least_ns[kind] = least = min(took_ns, self._least_ns.get(kind, took_ns))
+        return max(0, took_ns - int((1 + self._uneven) * least))
+
+
+def wake_excess(took_ns: int, baseline_ns: Sequence[int]) -> int:
+    """Return for how long a program may have worked while it was woken: beyond what wakes the baseline, nanoseconds.
+
+    `baseline_ns`: what it took each time; none yet: this is its first time.
+    """
+    return max(0, int(took_ns - _WAKE * median(baseline_ns or [took_ns])))
+
+
+def left_excess(took_ns: int, baseline_ns: Sequence[int]) -> int:
+    """Return for how long what a stopped program has left keeps the device busy, nanoseconds.
+
+    By the least that the baseline's ever took: what delays that one excuses nobody.
+    """
+    return took_ns - min([*baseline_ns, took_ns])
 
 
 def excused(baseline: Sequence[WindowTimes], bare: int, more: Sequence[float]) -> list[float]:

@@ -170,7 +170,7 @@ def call_once(session: Session, bench: Bench, index: int, arena: Slots, example:
 
     What it answered must be taken from the slot before anything is collected.
     """
-    bench.fill(arena, [example])
+    bench.filling(arena, [example])()
     session.prepare(index)
     empty = session.empty_ns(index, 1) if bench.by_wall_clock else 0
     window = session.call(index, [0])

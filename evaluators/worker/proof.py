@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median_low
 from typing import Any
@@ -71,7 +71,7 @@ class Proof:
         self._examples, self._unseen, self._free = examples, [], []
 
     def _choose(self) -> None:
-        """Choose fresh inputs for every slot, and write their scalars; nothing else is written before `fill`."""
+        """Choose fresh inputs for every slot, and write their scalars; nothing else is written before `filling`."""
         random = secrets.SystemRandom()
         for slot in range(self._arena.slots):
             if not self._unseen:
@@ -86,13 +86,13 @@ class Proof:
         """Whether inputs were chosen that are not in the slots yet."""
         return self._chosen
 
-    def fill(self, bench: Bench) -> int:
-        """Write the inputs that were chosen, and poison, into every slot, and leave the caches cold.
+    def filling(self, bench: Bench) -> Callable[[], int]:
+        """Return what writes poison and the inputs that were chosen into every slot, and leaves the caches cold.
 
-        Return for how long others kept the device busy meanwhile, nanoseconds.
+        That returns for how long others kept the device busy meanwhile, nanoseconds.
         """
         self._chosen = False
-        return bench.fill(self._arena, [self._holds[slot] for slot in range(self._arena.slots)])
+        return bench.filling(self._arena, [self._holds[slot] for slot in range(self._arena.slots)])
 
     def deal(self, count: int) -> list[int]:
         """Return slots for the next window, for which new inputs are chosen when there are none left."""

@@ -49,9 +49,9 @@ class Slots(Protocol):
         ...
 
     def filling(self, examples: Sequence[Content]) -> Callable[[], None]:
-        """Return what writes one example's inputs into each slot, in order, when all outputs are poisoned.
+        """Return what poisons all outputs and writes one example's inputs into each slot, in order.
 
-        It does so as fast as memory allows, so that whoever else uses the memory meanwhile shows.
+        On a GPU that is as fast as its memory allows, so that whoever else uses it meanwhile shows.
         """
         ...
 

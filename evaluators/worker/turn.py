@@ -1,18 +1,16 @@
 """One process' turn on one case: its slots are filled, it is woken, called on them, and lets go of what it returned."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from evaluators.worker.bench import Bench
-from evaluators.worker.charges import WindowTimes
+from evaluators.worker.charges import WindowTimes, left_excess, wake_excess
 from evaluators.worker.oracle import Example
 from evaluators.worker.proof import Proof
 from evaluators.worker.session import Session
 
 _EMPTY_WINDOWS = 6
-_WAKE = 1.25
-"""How many times what the baseline usually takes to be woken is no time for work."""
 
 
 @dataclass
@@ -74,11 +72,12 @@ class Turn:
         process, on_gpu = self.process, self.bench.by_wall_clock
         session, proof = process.session, process.proofs[self.index]
         slots = proof.deal(calls)
-        if proof.unfilled:
-            self._prepare()
+        fill = proof.filling(self.bench) if proof.unfilled else None
+        busy_ns = 0 if fill is None else self._prepare(fill)
         with session.running():
-            # A process that is stopped may have left something on a GPU that waits there for its inputs.
-            busy_ns = proof.fill(self.bench) if proof.unfilled else 0
+            if fill is not None:
+                # A process that is stopped may have left something on a GPU that waits there for its slots.
+                busy_ns += fill()
             if on_gpu:
                 busy_ns += self._wake()
             window = session.call(self.index, slots, None if process.trusted else proof.witness)
@@ -113,31 +112,33 @@ class Turn:
             took.append(self.process.session.collect(check=True))
         return int(median(took))
 
-    def _prepare(self) -> None:
-        """Have scalars read before the tensors are there, as no clock runs meanwhile; the baseline plans by these."""
-        session, proof, trusted = self.process.session, self.process.proofs[self.index], self.process.trusted
+    def _prepare(self, fill: Callable[[], int]) -> int:
+        """Have scalars read before the tensors are there, as no clock runs meanwhile; the baseline plans by these.
+
+        Return for how long the program has kept the device busy meanwhile, nanoseconds.
+        """
+        session, trusted = self.process.session, self.process.trusted
         if not session.has_scalars:
-            return
+            return 0
         if trusted:
-            proof.fill(self.bench)
+            fill()
         # A GPU writes the slots later than it was asked to.
-        self.bench.rest()
+        busy_ns = self.bench.rest()
         with session.running():
             took = session.prepare(self.index)
         excused = self.planned and (trusted or self.bench.by_wall_clock)
         self.process.prepared_ns = 0 if excused else took
-        self.bench.rest()
+        return busy_ns + self._left()
 
     def _wake(self) -> int:
         """Have the device turn to the process' context; return for how long it may have worked there, nanoseconds."""
         self.process.wakes.append(self.process.session.call(self.index, []).wall_ns)
-        usual = median(self.baseline.wakes or self.process.wakes)
-        return max(0, int(self.process.wakes[-1] - _WAKE * usual))
+        return wake_excess(self.process.wakes[-1], self.baseline.wakes)
 
     def _left(self) -> int:
         """Return for how long what a process that was stopped has left keeps the device from others, nanoseconds.
 
-        It would slow whoever is next. By the least that the baseline's ever took: what delays that one excuses nobody.
+        It would slow whoever is next.
         """
         self.process.lefts.append(self.bench.rest())
-        return self.process.lefts[-1] - min([*self.baseline.lefts, self.process.lefts[-1]])
+        return left_excess(self.process.lefts[-1], self.baseline.lefts)

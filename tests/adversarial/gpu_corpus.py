@@ -81,20 +81,19 @@ runner._Runner._run = together
 """
 """Follows a program that leaves most of the device idle."""
 
-AHEAD = """
+_AHEAD = """
 import ctypes
 from evaluators.worker import runner, runner_cuda
 wait = ctypes.CDLL("libcuda.so.1").cuStreamWaitValue32_v2
-streams, slots, begun, called = {}, {}, set(), set()
+streams, slots, begun, called, poison = {}, {}, set(), set(), {}
 run_slots = runner._Runner._run
 
 def begin(places):
-    last = [slots[place][0].view(torch.int32).view(-1)[-1:] for place in places]
+    last = [slots[place][ARGUMENT].view(torch.int32).view(-1)[-1:] for place in places]
     was = torch.cat(last).tolist()
     stream = streams.setdefault(slots[places[0]][0].shape, torch.cuda.Stream())
     for place, end, old in zip(places, last[1:], was[1:]):
-        # Until a bit that was 0 in the next slot is 1.
-        code = wait(ctypes.c_void_p(stream.cuda_stream), ctypes.c_uint64(end.data_ptr()), ctypes.c_uint32(~old), 2)
+        code = wait(ctypes.c_void_p(stream.cuda_stream), ctypes.c_uint64(end.data_ptr()), ctypes.c_uint32(VALUE), HOW)
         assert code == 0, code
         with torch.cuda.stream(stream):
             work(*slots[place])
@@ -117,17 +116,45 @@ def and_begin(self, case, places):
 runner_cuda.Device.finish = finish
 runner._Runner._run = and_begin
 
+def run(x, y):
+    slots[y.data_ptr()] = x, y
+    called.add(y.data_ptr())
+    if x.shape not in poison:
+        poison[x.shape] = int(y.view(torch.int32).view(-1)[-1])
+    if y.data_ptr() not in begun:
+        work(x, y)
+    elif ARGUMENT:
+        torch.cuda.current_stream().wait_stream(streams[x.shape])
+    rest(x, y)
+"""
+"""Leaves work on the device that begins when the slots are filled for the next window."""
+_ALL_AT_ONCE = """
 def work(x, y):
     for _ in range(8):
         torch.softmax(x, 1, out=y)
 
-def run(x, y):
-    slots[y.data_ptr()] = x, y
-    called.add(y.data_ptr())
-    if y.data_ptr() not in begun:
-        work(x, y)
+def rest(x, y):
+    pass
 """
-"""Leaves work on the device that begins when the slots are filled for the next window."""
+_CLEARED = """
+def work(x, y):
+    for _ in range(8):
+        y.zero_()
+
+def rest(x, y):
+    y += torch.softmax(x, 1)
+"""
+_HONEST_RUN = """
+def run(x, y):
+    work(x, y)
+    rest(x, y)
+"""
+
+
+def _ahead(argument: int, value: str, how: int, work: str) -> str:
+    """Return a program whose `work` waits on the device until a word of an argument is `value` (how 1: is, 2: has)."""
+    return _AHEAD.replace("ARGUMENT", str(argument)).replace("VALUE", value).replace("HOW", str(how)) + work
+
 
 SHARED = (
     tiny.SOFTMAX_CU
@@ -450,15 +477,20 @@ CHEATS: dict[str, GpuCheat] = {
         most=0.3,
     ),
     "C11 work that waits on the device for its inputs": GpuCheat(
-        dps(AHEAD),
-        dps("""
-            def run(x, y):
-                for _ in range(8):
-                    torch.softmax(x, 1, out=y)
-        """),
+        # Until a bit that was 0 in the next input is 1.
+        dps(_ahead(0, "~old", 2, _ALL_AT_ONCE)),
+        dps(_ALL_AT_ONCE + _HONEST_RUN),
         ("passed", integrity(rules.OFF_CLOCK)),
         "search",
-        reason="inputs come in one go, right before the clock runs; what this delays is charged",
+        reason="all is written in one go, right before the clock runs; what this delays is charged",
+        most=0.15,
+    ),
+    "C11 work that waits on the device for poison": GpuCheat(
+        dps(_ahead(1, "poison[slots[place][0].shape]", 1, _CLEARED)),
+        dps(_CLEARED + _HONEST_RUN),
+        ("passed", integrity(rules.OFF_CLOCK)),
+        "search",
+        reason="poison is written in the same go",
         most=0.15,
     ),
     "C12 cache set aside": GpuCheat(
