@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -327,6 +327,12 @@ class Session:
         now = self.child.cpu_ns()
         taken, self._idle_from = now - self._idle_from, now
         return taken
+
+    def move(self, processors: frozenset[int]) -> None:
+        """Let the main thread run on these from now on; none: on any, as before."""
+        if processors:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended, as the next request will find, or stays
+                os.sched_setaffinity(self.child.pid, processors)
 
     def renew(self) -> None:
         """Give the requests to come the task's whole time limit again."""

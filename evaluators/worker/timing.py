@@ -70,7 +70,7 @@ def measure(run: Run) -> Times:
                 for process in kept.values():
                     process.let_go()
                 hand(run.entrants, run.supply.for_new_processes(plans))
-            _take(Visit(run, number, seating.seats(number), kept), run, times)
+            _take(Visit(run, number, seating, kept), run, times)
     finally:
         for process in kept.values():
             process.session.end()

@@ -1,7 +1,9 @@
 """One process' turn on one case: its slots are filled, it is woken, called on them, and lets go of what it returned."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 
 from evaluators.worker.bench import Bench
@@ -32,8 +34,8 @@ class Started:
     """How many more files were open at the end of a visit."""
     wakes: list[int] = field(default_factory=list)
     """For how long it was woken, nanoseconds."""
-    lefts: list[int] = field(default_factory=list)
-    """How long after its windows, when it had been stopped, the device was free, nanoseconds."""
+    lefts: defaultdict[str, list[int]] = field(default_factory=partial(defaultdict, list))
+    """How long after it had been stopped the device was free, nanoseconds, by what it had done before."""
     prepared_ns: int = 0
     """For how long it read the scalars of its slots since the last window."""
 
@@ -86,7 +88,7 @@ class Turn:
             # What a first window has started on a GPU may be a compiler's, which then sleeps.
             excused = on_gpu and self.index not in process.begun
             threads = [] if excused else self.bench.further_threads(session)
-        busy_ns += self._left() if on_gpu else 0
+        busy_ns += self._left("calls") if on_gpu else 0
         outside = proof.note(window, busy_ns, warm=warm)
         process.begun.add(self.index)
         proof.take(slots, threads)
@@ -128,17 +130,17 @@ class Turn:
             took = session.prepare(self.index)
         excused = self.planned and (trusted or self.bench.by_wall_clock)
         self.process.prepared_ns = 0 if excused else took
-        return busy_ns + self._left()
+        return busy_ns + self._left("scalars")
 
     def _wake(self) -> int:
         """Have the device turn to the process' context; return for how long it may have worked there, nanoseconds."""
         self.process.wakes.append(self.process.session.call(self.index, []).wall_ns)
         return wake_excess(self.process.wakes[-1], self.baseline.wakes)
 
-    def _left(self) -> int:
+    def _left(self, after: str) -> int:
         """Return for how long what a process that was stopped has left keeps the device from others, nanoseconds.
 
         It would slow whoever is next.
         """
-        self.process.lefts.append(self.bench.rest())
-        return left_excess(self.process.lefts[-1], self.baseline.lefts)
+        self.process.lefts[after].append(self.bench.rest())
+        return left_excess(self.process.lefts[after][-1], self.baseline.lefts[after])
