@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 
 from evaluators.errors import TaskError, UsageError
-from evaluators.invalid import keys_of, reason_of
+from evaluators.invalid import problem_in
 from evaluators.knobs import declared_knobs
 from evaluators.objective import Objective, Record
 from evaluators.solution import Language
@@ -221,10 +221,11 @@ def _section(model: type[R], value: Any, key: str) -> R:
     if not isinstance(value, dict):
         raise TaskError(f"{key}: must be a table")
     _check_keys(value, set(model.model_fields), key)
+    given = {name: _tuples(item) for name, item in value.items()}
     try:
-        return model.model_validate({name: _tuples(item) for name, item in value.items()}, strict=True)
+        return model.model_validate(given, strict=True)
     except ValidationError as error:
-        raise TaskError(_reason(error, key)) from error
+        raise TaskError(_reason(error, given, key)) from error
 
 
 def _tuples(value: Any) -> Any:
@@ -234,11 +235,11 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _reason(error: ValidationError, key: str) -> str:
-    first = error.errors()[0]
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in keys_of(first)]
+def _reason(error: ValidationError, given: Table, key: str) -> str:
+    problem = problem_in(error, given)
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.keys]
     where = (key + "".join(steps)).lstrip(".")
-    return f"{where}: {reason_of(first)}" if where else reason_of(first)
+    return f"{where}: {problem.reason}" if where else problem.reason
 
 
 def _check_keys(table: Table, allowed: Collection[str], key: str) -> None:

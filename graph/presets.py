@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from evaluators.errors import UsageError
-from evaluators.invalid import keys_of, reason_of
+from evaluators.invalid import Problem, problem_in
 from graph.config import SearchConfig
 
 PAPER: dict[str, Any] = {
@@ -69,11 +69,12 @@ def resolve(preset: str | None, options: Mapping[str, Any]) -> SearchConfig:
     for key in options:
         if key not in known:
             raise UsageError(f"option {key!r} is unknown{nearest(key, known)}")
-    given = {key: None if value == "none" and _may_be_none(key) else value for key, value in options.items()}
+    said = {key: None if value == "none" and _may_be_none(key) else value for key, value in options.items()}
+    given = {**PRESETS[chosen], **said, "preset": chosen}
     try:
-        return SearchConfig.model_validate({**PRESETS[chosen], **given, "preset": chosen}, strict=True)
+        return SearchConfig.model_validate(given, strict=True)
     except ValidationError as error:
-        raise UsageError(explained(error)) from error
+        raise UsageError(explained(problem_in(error, given))) from error
 
 
 def changed(before: SearchConfig, options: Mapping[str, Any]) -> SearchConfig:
@@ -100,12 +101,10 @@ def nearest(key: str, known: list[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def explained(error: ValidationError, what: str = "option ") -> str:
-    """Return the first problem in one line; `what` stands before the key."""
-    first = error.errors(include_url=False)[0]
-    key, reason = ".".join(map(str, keys_of(first))), reason_of(first)
-    it = "it " if reason.startswith("must ") else ""
-    return f"{what}{key}: {_shown(first['input'])} is not allowed: {it}{reason[:1].lower()}{reason[1:]}"
+def explained(problem: Problem, what: str = "option ") -> str:
+    """Return a problem in one line; `what` stands before the key."""
+    it = "it " if problem.reason.startswith("must ") else ""
+    return f"{what}{problem.key}: {_shown(problem.value)} is not allowed: {it}{problem.reason}"
 
 
 def _shown(value: Any) -> str:

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from checkpoints.blobs import BlobStore
 from evaluators.errors import UsageError
+from evaluators.invalid import first_problem
 from evaluators.objective import Record
 from graph.config import SearchConfig
 
@@ -23,18 +24,12 @@ def read_record(blobs: BlobStore, digest: str, kind: type[R]) -> R:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise UsageError(_explained(kind, digest, error)) from error
+        raise UsageError(
+            f"blob {digest[:12]} is no {kind.__name__} of this ksearch ({first_problem(error, value)}): "
+            "another version wrote it; go on with that version, or a newer one"
+        ) from error
 
 
 def read_config(blobs: BlobStore, digest: str) -> SearchConfig:
     """Return the configuration in a blob. Errors are those of `read_record`."""
     return read_record(blobs, digest, SearchConfig)
-
-
-def _explained(kind: type[Record], digest: str, error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"])) or "it"
-    return (
-        f"blob {digest[:12]} is no {kind.__name__} of this ksearch ({where}: {first['msg']}): "
-        "another version wrote it; go on with that version, or a newer one"
-    )

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from evaluators.invalid import problem_in
 from evaluators.objective import Record
 from graph.edits import Edit, EditBatch
 from nodes.models.chat import Message
@@ -60,12 +61,14 @@ def read_answer(text: str) -> ReviewAnswer | str:
     if head.strip().casefold() in REJECTING:
         return ReviewAnswer(decision="reject", reason=rest.strip())
     try:
-        return ReviewAnswer.model_validate(json.loads(text))
-    except ValueError as error:
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False)[0]
-            return f"{'.'.join(map(str, first['loc'])) or 'the answer'}: {first['msg']}"
+        given = json.loads(text)
+    except ValueError:
         return "it is neither `accept`, `reject: REASON` nor JSON with a decision"
+    try:
+        return ReviewAnswer.model_validate(given)
+    except ValidationError as error:
+        problem = problem_in(error, given)
+        return f"{problem.key or 'the answer'}: {problem.reason}"
 
 
 def question_text(batch: EditBatch, lines: tuple[str, ...], problems: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ they answer depends on the cycle and the sample only, so a resumed or branched s
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,11 +82,13 @@ class Script(Record):
     def load(path: Path) -> "Script":
         """Return the script in a JSON file. Raises UsageError, naming the file, when it cannot be used."""
         try:
-            return Script.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            raise UsageError(f"{path}: not a script: {first_problem(error)}") from error
-        except OSError as error:
+            given = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"{path}: not a script: {error}") from error
+        try:
+            return Script.model_validate(given)
+        except ValidationError as error:
+            raise UsageError(f"{path}: not a script: {first_problem(error, given)}") from error
 
     def draft(self, cycle: int, sample: int) -> ScriptedDraft | None:
         """Return what is scripted for a sample (both from 1), None when nothing is."""

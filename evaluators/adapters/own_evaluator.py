@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from evaluators.adapters.own_task import plain_name, title_of
 from evaluators.adapters.source_file import SourceFile
-from evaluators.invalid import reason_of
+from evaluators.invalid import problem_in
 from evaluators.objective import Objective
 from evaluators.solution import SUFFIX, Language
 from evaluators.task import Contract, Task, Tolerance, Workload
@@ -68,10 +68,9 @@ def own_evaluator(source: SourceFile) -> Task:
             reference_at=str(source.path),
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        steps = first["loc"] if error.title == "Task" else (".".join(map(str, (error.title, *first["loc"][:1]))),)
-        field = _CONSTANTS.get(str(steps[0]), ".".join(map(str, steps))) if steps else ""
-        source.refuse(f"{field}: {reason_of(first)}".lstrip(": "))
+        problem = problem_in(error)
+        field = f"{'' if error.title == 'Task' else f'{error.title}.'}{problem.key}" if problem.keys else ""
+        source.refuse(f"{_CONSTANTS.get(field, field)}: {problem.reason}" if field else problem.reason)
 
 
 def takes_text(source: SourceFile, function: str) -> bool:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from evaluators.adapters.probing import probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
-from evaluators.invalid import first_problem, keys_of, reason_of
+from evaluators.invalid import first_problem
 from evaluators.solution import SUFFIX, Binding, Language
 from evaluators.task import LONGEST_NAME, Contract, Task, Tensor, Tolerance, Workload, repeated
 from evaluators.task_file import check_seed, one_line, size_problem
@@ -202,11 +202,11 @@ def _workload(source: SourceFile, name: str, given: Mapping[str, Any], split: st
     parameters = [parameter for parameter in parameters if parameter in values]
     axes = {key: values[key] for key in parameters if type(values[key]) is int}
     params = {key: values[key] for key in parameters if key not in axes}
+    workload = {"name": name, "split": split, "axes": axes, "params": params}
     try:
-        return Workload.model_validate({"name": name, "split": split, "axes": axes, "params": params}, strict=True)
+        return Workload.model_validate(workload, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        source.refuse(f"workload {name!r}: {'.'.join(map(str, keys_of(first)))}: {reason_of(first)}")
+        source.refuse(f"workload {name!r}: {first_problem(error, workload)}")
 
 
 def _passed_on(value: Any) -> bool:
@@ -226,8 +226,7 @@ def _tolerance(source: SourceFile, constants: Mapping[str, Any]) -> Tolerance | 
     try:
         return Tolerance.model_validate(value, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        source.refuse(f"TOLERANCE{''.join(f'.{step}' for step in keys_of(first))}: {reason_of(first)}")
+        source.refuse(f"TOLERANCE.{first_problem(error)}")
 
 
 def _contracts(source: SourceFile, constants: Mapping[str, Any], device: str) -> dict[Language, Contract]:

@@ -90,7 +90,7 @@ def probed(
     try:
         seen = _CASES.validate_python(answer["cases"])
     except ValidationError as error:
-        source.refuse(f"what it makes is not understood: {first_problem(error)}")
+        source.refuse(f"what it makes is not understood: {first_problem(error, answer['cases'])}")
     except KeyError as error:
         source.refuse(f"what it makes is not understood: {error}")
     return _signature(source, seen, workloads, answer.get("about"))

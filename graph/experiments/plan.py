@@ -32,6 +32,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from evaluators.errors import UsageError
+from evaluators.invalid import problem_in
 from evaluators.objective import Record
 from graph.config import SearchConfig
 from graph.presets import explained, nearest, resolve
@@ -147,7 +148,7 @@ def read_plan(data: Mapping[str, Any], source: str, name: str) -> Plan:
         )
         _check(plan)
     except ValidationError as error:
-        raise UsageError(f"{source}: {explained(error, '')}") from error
+        raise UsageError(f"{source}: {explained(problem_in(error), '')}") from error
     except UsageError as error:
         raise UsageError(f"{source}: {error}") from error
     return plan
@@ -160,7 +161,10 @@ def _file(data: Mapping[str, Any]) -> _File:
             _known(data[table], kind, f"{table}.")
     # Strict, except that TOML has lists where a record has tuples.
     given = {key: _tuples(value) if key == "matched" else value for key, value in data.items()}
-    return _File.model_validate(given, strict=True)
+    try:
+        return _File.model_validate(given, strict=True)
+    except ValidationError as error:
+        raise UsageError(explained(problem_in(error, given), "")) from error
 
 
 def _known(data: Mapping[str, Any], kind: type[Record], where: str) -> None:

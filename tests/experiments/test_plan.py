@@ -76,7 +76,7 @@ def test_names_that_do_not_fit_are_numbers() -> None:
         ("[matrix]\nwitdh = [1, 2]", "cell 1: option 'witdh' is unknown; did you mean 'width'?"),
         ("[matrix]\npolicy = ['puct', 'pukt']", "cell pukt: option policy: 'pukt' is not allowed"),
         ("[matrix]\npolicy = 'puct'", "matrix.policy: 'puct' is not allowed: it must be a list"),
-        ("budget = 3", "budget: 3 is not allowed: it must be a table"),
+        ("budget = 3", "budget: 3 is not allowed: it must be a mapping of keys to values"),
         ("[matrix]\npolicy = []", "matrix.policy: is empty"),
         ("[matrix]\nseed = [1, 2]", "an experiment's seeds are set by"),
         ("[options]\nreuse_evaluations = true", "searches that share figures are not independent"),

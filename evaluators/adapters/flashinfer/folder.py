@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from evaluators.adapters.flashinfer.records import Definition, Format, Workload, WorkloadLine
 from evaluators.errors import TaskError
-from evaluators.invalid import reason_of
+from evaluators.invalid import first_problem
 
 MAX_JSON_BYTES = 4 << 20
 """Largest definition, or line of workloads, that is read."""
@@ -108,9 +108,7 @@ def read_record(model: type[R], data: Any, place: str) -> R:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"] if str(step) not in ("[key]", "const", "var"))
-        raise TaskError(_printable(f"{place}: {field}{': ' if field else ''}{reason_of(first)}")) from error
+        raise TaskError(_printable(f"{place}: {first_problem(error, data)}")) from error
 
 
 def _workload(line: bytes, place: str, definition: Definition) -> Workload:

@@ -20,6 +20,7 @@ from evaluators.adapters.flashinfer.records import DTYPES, Argument, ConstAxis, 
 from evaluators.adapters.flashinfer.records import Workload as FibWorkload
 from evaluators.adapters.flashinfer.stored import file_digest, find_tensor
 from evaluators.errors import TaskError
+from evaluators.invalid import first_problem
 from evaluators.objective import Objective
 from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
 from evaluators.task_file import MAX_WORKLOAD_BYTES
@@ -78,10 +79,7 @@ def import_task(folder: DataFolder, name: str, options: Options) -> Task:
         )
         check_reference(reference, tuple(definition.inputs))
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        reason = first["msg"].removeprefix("Value error, ")
-        raise TaskError(f"{path}: {field}{': ' if field else ''}{reason}") from error
+        raise TaskError(f"{path}: {first_problem(error)}") from error
     except TaskError as error:
         raise TaskError(f"{path}: {error}") from error
     return task

@@ -109,7 +109,7 @@ class _Reader:
 
     def _check_case(self, field: str, case: Any) -> None:
         if not isinstance(case, dict) or not case:
-            self.refuse(field, "must be a table of arguments of generate_input")
+            self.refuse(field, "must be a mapping of arguments of generate_input")
         for name, value in case.items():
             if not isinstance(name, str) or not name.isidentifier():
                 self.refuse(field, f"{name!r} cannot be an argument's name")
@@ -167,7 +167,7 @@ def read_folder(path: Path) -> ProblemFolder:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise TaskError(one_line(f"{path / 'task.yml'}: not valid YAML: {error}")) from error
     if not isinstance(table, dict):
-        raise TaskError(f"{path / 'task.yml'}: must be a table")
+        raise TaskError(f"{path / 'task.yml'}: must be a mapping of keys to values")
     reader = _Reader(path, table)
     reader.check_keys()
     reader.word("lang", ("py",), "py")

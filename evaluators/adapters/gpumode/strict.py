@@ -16,7 +16,7 @@ from evaluators.adapters.own_task import plain_name
 from evaluators.adapters.probing import PROBE_S, NoRoom, Signature, probed
 from evaluators.adapters.source_file import SourceFile
 from evaluators.errors import TaskError
-from evaluators.invalid import first_problem, reason_of
+from evaluators.invalid import first_problem, problem_in
 from evaluators.objective import Objective
 from evaluators.solution import Language
 from evaluators.task import Contract, DType, Scalar, Task, Tensor, Tolerance, Workload
@@ -113,18 +113,13 @@ def _field_of(workload: Workload) -> str:
 def _workload(folder: ProblemFolder, kind: str, number: int, case: Case) -> Workload:
     axes = {key: value for key, value in case.items() if type(value) is int and value > 0 and key != "seed"}
     params = {key: _true_word(value) for key, value in case.items() if key not in axes}
+    split = "search" if kind == "benchmark" else "held_out"
+    workload = {"name": f"{kind} {number}", "split": split, "axes": axes, "params": params}
     try:
-        return Workload.model_validate(
-            {
-                "name": f"{kind} {number}",
-                "split": "search" if kind == "benchmark" else "held_out",
-                "axes": axes,
-                "params": params,
-            }
-        )
+        return Workload.model_validate(workload)
     except ValidationError as error:
-        first = error.errors()[0]
-        folder.refuse(".".join((_field(kind, number), *map(str, first["loc"][1:2]))), reason_of(first))
+        problem = problem_in(error, workload)
+        folder.refuse(".".join((_field(kind, number), *map(str, problem.keys[1:]))), problem.reason)
 
 
 def _true_word(value: int | str | bool) -> int | str | bool:
