@@ -22,8 +22,6 @@ _BESIDE = {"drivers": ("floors", "subject"), "worker": ("floor", "floor_cuda", "
 """Modules that the driver goes by."""
 _SHARE = 0.5
 """Of the memory of the machine, which a reference sized for a GPU may take."""
-NO_ROOM = " needs more memory than there is"
-"""What the driver says of a workload of the task."""
 _RUNS, _AFTER = "the reference runs", "the checks after these"
 _TIMES = 15
 """All checks together run the reference this many times as often as a program's check does."""
@@ -40,7 +38,14 @@ class Finding(Record):
     detail: str = ""
 
 
-_FINDINGS = TypeAdapter(tuple[Finding, ...])
+class _Said(Finding):
+    """A finding as the driver says it."""
+
+    no_room: bool = False
+    """Whether the check failed because a workload needs more memory than there is."""
+
+
+_ANSWER = TypeAdapter(tuple[_Said, ...])
 
 
 Told = Callable[[Finding], None]
@@ -57,19 +62,19 @@ class _Heard:
         """Take a finding that the driver says; what else the task's code prints in such a line is none."""
         self.lines += 1
         with suppress(ValidationError):
-            self.take(Finding.model_validate_json(line))
+            self.take(_Said.model_validate_json(line))
 
-    def take(self, *findings: Finding) -> None:
+    def take(self, *findings: _Said) -> None:
         """Take what the driver found; where the reference cannot be run, with the place where it stands."""
-        for finding in findings:
-            if (finding.check, finding.state) == (_RUNS, "failed"):
-                self.fail(_RUNS, finding.detail)
+        for said in findings:
+            if (said.check, said.state) == (_RUNS, "failed"):
+                self.fail(_RUNS, said.detail, no_room=said.no_room)
             else:
-                self.add(finding)
+                self.add(Finding(check=said.check, state=said.state, detail=said.detail))
 
-    def fail(self, check: str, reason: str) -> None:
-        """Add that the reference cannot be run, with the place where it stands, or where its sizes do."""
-        place = self._task.workloads_at if NO_ROOM in reason else self._task.reference_at
+    def fail(self, check: str, reason: str, *, no_room: bool = False) -> None:
+        """Add that the reference cannot be run, with the place where it stands; with `no_room`, where its sizes do."""
+        place = self._task.workloads_at if no_room else self._task.reference_at
         self.add(Finding(check=check, state="failed", detail=f"{place}: {reason}" if place else reason))
 
     def add(self, *findings: Finding) -> None:
@@ -104,7 +109,7 @@ def _check(task: Task, server: Isolation | None, heard: _Heard) -> None:
             answer = means.run(
                 driver, {"task": task_data(task)}, files=files, timeout_s=limit_s, lock="shared", said=heard.hear
             ).value
-            heard.take(*_FINDINGS.validate_python(answer)[len(heard.findings) :])
+            heard.take(*_ANSWER.validate_python(answer)[len(heard.findings) :])
         except IsolatedFailure as failure:
             lines = [line.removeprefix(SAID) for line in failure.log.splitlines() if line.startswith(SAID)]
             for line in lines[heard.lines :]:

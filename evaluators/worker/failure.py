@@ -3,6 +3,8 @@
 from evaluators.worker.status import Status
 
 NOT_GIVEN = "an answer came that the runner cannot have given"
+_MEMORY_WORDS = ("MemoryError", "not enough memory", "can't allocate memory", "Cannot allocate memory", "out of memory")
+"""What Python, torch, the C library and CUDA say when there is no memory left; torch has no exception for all of it."""
 
 
 class CandidateFailure(Exception):
@@ -29,3 +31,9 @@ class HarnessFault(Exception):
 
 class SetupFault(HarnessFault):
     """This machine lacks something that a person must install: trying again does not help."""
+
+
+def lacks_memory(error: BaseException | str) -> bool:
+    """Return whether something failed for want of memory, by its exception or by what is kept of it: type and words."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return isinstance(error, MemoryError) or any(words in text for words in _MEMORY_WORDS)

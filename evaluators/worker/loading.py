@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from evaluators.worker.cuda_errors import status_of
-from evaluators.worker.failure import CandidateFailure
+from evaluators.worker.failure import CandidateFailure, lacks_memory
 from evaluators.worker.source import load_source
 from evaluators.worker.status import Status
 
@@ -42,8 +42,6 @@ _WATCHED: tuple[tuple[Any, str], ...] = (
     (torch.Tensor, "copy_"),
     (torch.Tensor, "data_ptr"),
 )
-_MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory")
-
 
 Function = Callable[..., Any]
 
@@ -91,8 +89,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, CandidateFailure):
         return {"status": error.status, "message": error.message, "rule": error.rule, "log": error.log}
     text = f"{type(error).__name__}: {error}"
-    memory = isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY_WORDS)
-    status = Status.OUT_OF_MEMORY if memory else status_of(text) or Status.RUNTIME_ERROR
+    status = Status.OUT_OF_MEMORY if lacks_memory(error) else status_of(text) or Status.RUNTIME_ERROR
     # What torch says of a full GPU goes on for ten lines, about options of its own.
     message = text.split(". ")[0][:500] if "CUDA out of memory" in text else text[:500]
     return {"status": status, "message": message, "rule": None, "log": _frames(error)}

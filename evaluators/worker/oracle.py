@@ -13,13 +13,12 @@ import numpy as np
 import torch
 
 from evaluators.worker.dtypes import DTYPES
-from evaluators.worker.failure import TaskFault
+from evaluators.worker.failure import TaskFault, lacks_memory
 from evaluators.worker.job import Argument, Case, TaskSpec
 from evaluators.worker.slots import Bytes
 from evaluators.worker.source import load_source
 
 _SCALAR_TYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64}
-_MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "out of memory")
 _LONGEST = 400
 """Characters of what a reference raises."""
 _GRACE, _GRACE_S = 0.1, 1.0
@@ -153,8 +152,8 @@ def _blame(task: TaskSpec, what: str, limit_s: float) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:  # a reference may raise anything: told as the task's fault
         words = " ".join(str(error).split())[:_LONGEST]
-        no_room = isinstance(error, MemoryError) or any(part in words for part in _MEMORY_WORDS)
-        advice = f"; the workloads' sizes are in {task.workloads_at}" if no_room and task.workloads_at else ""
+        told = task.workloads_at and lacks_memory(error)
+        advice = f"; the workloads' sizes are in {task.workloads_at}" if told else ""
         raise TaskFault(f"task {task.name}: {what} failed: {type(error).__name__}: {words}{advice}") from error
 
 

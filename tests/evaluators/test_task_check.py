@@ -191,6 +191,22 @@ def test_the_closest_floor_is_named_where_there_is_one(server: Isolation) -> Non
     assert found["the floor is below the baseline"].state == "not checked"
 
 
+def test_want_of_memory_is_told_with_the_sizes_and_what_a_reference_says_of_it_with_the_reference(
+    server: Isolation,
+) -> None:
+    places = {"reference_at": "reference.py", "workloads_at": "task.toml"}
+    workload = "workload 'small' (rows 64, cols 512)"
+    for raised, told in (
+        ("MemoryError()", f"task.toml: {workload} needs more memory than there is: MemoryError: "),
+        ("OSError('wide needs more memory than there is')", "reference.py: OSError: wide needs more memory than"),
+    ):
+        text = GOOD.replace("return torch", f"raise {raised}\n    return torch")
+        (found,) = check_task(tiny.softmax(reference=text).model_copy(update=places), server)
+        assert found.state == "failed"
+        assert found.detail.startswith(told), found
+        assert set(found.model_dump()) == {"check", "state", "detail"}
+
+
 def test_what_is_too_large_here_is_left_out_for_a_task_of_another_device(server: Isolation) -> None:
     slow = GOOD.replace("return torch", "if x.shape[1] == 1024:\n        while True: pass\n    return torch")
     vast = GOOD.replace("return torch", "x.shape[1] == 1024 and torch.empty(1 << 44)\n    return torch")

@@ -21,8 +21,6 @@ _TOO_LARGE, _TOO_LARGE_AT_HOME = (
     "takes more memory or time than there is without its device",
     "takes more memory than this device has",
 )
-_NO_ROOM = " needs more memory than there is"
-"""As evaluators.task_check.NO_ROOM."""
 _ELSEWHERE = "needs the task's device"
 _SAMPLE = 1 << 20
 """Of a large input, so many values tell its mean."""
@@ -41,10 +39,10 @@ _LEFT_OUT = 20
 """One part in so many is left out of an output."""
 
 
-def main(request: dict[str, Any]) -> list[dict[str, str]]:
+def main(request: dict[str, Any]) -> list[dict[str, Any]]:
     """Return findings: `check`, `state` (passed, failed, not checked) and `detail`.
 
-    `request`: `task` (the job's form).
+    Where it failed for want of memory at a workload, a finding has `no_room`, true. `request`: `task` (the job's form).
     """
     checker = Checker(request["task"])
     if not checker.run("the reference runs", checker.reference_runs):
@@ -65,7 +63,7 @@ class Checker:
     """One task under examination."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.task, self.subject, self.findings = task, Subject(task), list[dict[str, str]]()
+        self.task, self.subject, self.findings = task, Subject(task), list[dict[str, Any]]()
         self.rule = tolerance.Rule(task["rtol"], task["atol"], task["rule"], task["matched"], task["normalised"])
         self.cases = task["cases"]
         self.case = min((case for case in self.cases if not case["held_out"]), key=_volume)
@@ -74,9 +72,9 @@ class Checker:
         self.expected: Tensors = {}
         self.least: dict[str, dict[str, Any]] = {}
 
-    def note(self, check: str, state: str, detail: str) -> None:
+    def note(self, check: str, state: str, detail: str, no_room: bool = False) -> None:
         """Add a finding, and say it."""
-        finding = {"check": check, "state": state, "detail": detail[:_LONGEST]}
+        finding = {"check": check, "state": state, "detail": detail[:_LONGEST], "no_room": no_room}
         self.findings.append(finding)
         sys.stdout.write(f"\n{_SAID}{_encoded(finding)}\n")
         sys.stdout.flush()
@@ -93,15 +91,18 @@ class Checker:
             self.note(check, *self.verdict(reason))
         return not outcome
 
-    def verdict(self, reason: str) -> tuple[str, str]:
-        """Return the state of a check that failed, and its detail: for want of the task's device nothing is told."""
+    def verdict(self, reason: str) -> tuple[str, str, bool]:
+        """Return the state of a check that failed, its detail, and whether that was for want of memory at a workload.
+
+        For want of the task's device nothing is told.
+        """
         if self.subject.is_elsewhere(reason):
-            return "not checked", f"{_ELSEWHERE}: {reason}"
+            return "not checked", f"{_ELSEWHERE}: {reason}", False
         if self.too_large(reason):
-            return "not checked", _TOO_LARGE_AT_HOME if self.subject.at_home else _TOO_LARGE
+            return "not checked", _TOO_LARGE_AT_HOME if self.subject.at_home else _TOO_LARGE, False
         if self.subject.lacks_memory(reason):
-            return "failed", f"{self.subject.workload}{_NO_ROOM}: {reason}"
-        return "failed", reason
+            return "failed", f"{self.subject.workload} needs more memory than there is: {reason}", True
+        return "failed", reason, False
 
     def reference_runs(self) -> str:
         """Run everything once, and keep the smallest search workload for the other checks."""

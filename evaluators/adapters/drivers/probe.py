@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from evaluators.worker.failure import lacks_memory
+
 _NAMES = {
     getattr(torch, name): name
     for name in (
@@ -139,7 +141,7 @@ def _say(stage: str) -> None:
 
 
 def _problem(what: str, error: Exception) -> dict[str, Any]:
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+    if lacks_memory(error):
         return {"problem": f"{what} needs more memory than it is given", "no_room": True}
     return {"problem": f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"}
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from evaluators.worker.failure import lacks_memory
 from evaluators.worker.source import load_source
 
 Tensors = dict[str, Any]
-_MEMORY_WORDS = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "MemoryError", "out of memory")
 _DEVICE_WORDS = ("CUDA", "NVIDIA", "active drivers")
 """What torch and Triton say where there is no GPU."""
 _ENDLESS = "no end within"
@@ -54,12 +54,12 @@ class Subject:
 
         Of a reference that does not return at its smallest workload, want of speed is not believed.
         """
-        wanted = (*_MEMORY_WORDS, _ENDLESS) if has_run and not self.at_home else _MEMORY_WORDS
-        return self._task["device"] != "cpu" and any(words in reason for words in wanted)
+        too_slow = has_run and not self.at_home and _ENDLESS in reason
+        return self._task["device"] != "cpu" and (too_slow or lacks_memory(reason))
 
     def lacks_memory(self, reason: str) -> bool:
         """Return whether a failure at a workload is for want of memory."""
-        return self.workload != "" and any(words in reason for words in _MEMORY_WORDS)
+        return self.workload != "" and lacks_memory(reason)
 
     def is_elsewhere(self, reason: str) -> bool:
         """Return whether a failure is for want of the task's device, which is not in sight."""
