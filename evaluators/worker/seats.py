@@ -40,11 +40,11 @@ class Seating:
     def __init__(self, *, together: bool) -> None:
         """Choose where to begin.
 
-        `together`: in each estimate everyone shares one processor, another one than before. What the supervisor writes for
-        a window is then in the caches of the processor that works on it, and whatever else uses that processor, or its
-        twin on the same core, slows all alike. Otherwise the supervisor, which waits without sleeping, keeps a core to
-        itself for the whole run: a program on its twin would be slower, now and then. Programs run on those that are quick when an estimate
-        begins.
+        `together`: in each estimate everyone shares one processor, another one than before. What the supervisor writes
+        for a window is then in the caches of the processor that works on it, and whatever else uses that processor, or
+        its twin on the same core, slows all alike. Otherwise the supervisor, which waits without sleeping, keeps a core
+        to itself for the whole run: a program on its twin would be slower, now and then. Programs run on those that are
+        quick when an estimate begins.
         """
         self._together = together
         self._all = sorted(os.sched_getaffinity(0))
