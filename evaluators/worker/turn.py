@@ -12,7 +12,7 @@ from evaluators.worker.oracle import Example
 from evaluators.worker.proof import Proof
 from evaluators.worker.session import Session
 
-_EMPTY_WINDOWS = 6
+_EMPTY_WINDOWS, _NOTHINGS = 6, 3
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Turn:
 
     def _collect_nothing(self) -> int:
         took = []
-        for _ in range(_EMPTY_WINDOWS):
+        for _ in range(_NOTHINGS):
             # The device turns to us, as it does when we look at what a window has left.
             self.bench.rest()
             took.append(self.process.session.collect(check=True))
