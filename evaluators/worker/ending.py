@@ -24,7 +24,9 @@ def _wait(folder: Path, running: list[Forge]) -> None:
     poll = select.poll()
     poll.register(0, 0)
     poll.poll()
-    for forge in running:
-        forge.abandon()
-    remove(folder)
-    os._exit(1)
+    try:
+        for forge in running:
+            forge.abandon()
+        remove(folder)
+    finally:
+        os._exit(1)

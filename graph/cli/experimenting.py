@@ -60,7 +60,6 @@ def run(
     backends = Backends()
     for cell in plan.cells:
         backends.check(cell.config)
-        _require_gpu(cell.config)
     import asyncio
 
     screen = Screen(json)
@@ -161,15 +160,17 @@ def _plan(file: Path) -> "Plan":
 
 def _require_gpu(config: "SearchConfig") -> None:
     """Raise UsageError when a cell's programs are to be judged on a GPU that is not there."""
-    from evaluators.errors import TaskError
+    if config.evaluator != "local":
+        return
+    from evaluators.errors import KsearchError
     from evaluators.resolve import resolve_task
     from graph.cli.machine import require_gpu
 
     try:
         device = resolve_task(config.task).device
-    except TaskError:
+    except KsearchError:
         return  # each search that needs the task's file tells what is wrong with it; others go on without
-    require_gpu(config, device)
+    require_gpu(config, device, '`evaluator = "deferred"` under `[options]`')
 
 
 async def _conduct(plan: "Plan", home: Place | str | None, show: "_Show") -> "Conducted":
@@ -178,7 +179,7 @@ async def _conduct(plan: "Plan", home: Place | str | None, show: "_Show") -> "Co
     from graph.runs import opened_services
 
     async with open_home(home) as opened, opened_services(opened) as means:
-        return await conduct(means, plan, show.tell)
+        return await conduct(means, plan, show.tell, _require_gpu)
 
 
 @dataclass

@@ -80,25 +80,21 @@ def no_gpu(verdict: str) -> str:
     return f"{done}; protocol=fib was not applied, it needs a GPU" if verdict == "fib" else done
 
 
-_NO_GPU_TO_SEARCH = (
-    "the task is for a GPU and this machine has none: `--evaluator deferred` (with `ksearch resume`:"
-    " `--set evaluator=deferred`) has programs judged on a machine that has one (docs/deferred.md); what can be done"
-    " without is in docs/without-gpu.md"
-)
-
-
 def lacks_gpu(device: str) -> bool:
     """Return whether programs for `device` (`cpu`, `cuda`) need a GPU and this machine shows none; loads no torch."""
     return device == "cuda" and nvml.identity("0") is None and not gpu_present()
 
 
-def require_gpu(config: SearchConfig, device: str) -> None:
+def require_gpu(config: SearchConfig, device: str, deferred: str) -> None:
     """Raise UsageError when programs for `device` are to be judged here on a GPU that is not there.
 
-    To be asked before anything is done.
+    To be asked before anything is done. `deferred`: how the command is told to have them judged elsewhere.
     """
     if config.evaluator == "local" and lacks_gpu(device):
-        raise UsageError(_NO_GPU_TO_SEARCH)
+        raise UsageError(
+            f"the task is for a GPU and this machine has none: {deferred} has programs judged on a machine that has one"
+            " (docs/deferred.md); what can be done without is in docs/without-gpu.md"
+        )
 
 
 def gpus() -> tuple[str, ...]:

@@ -65,7 +65,7 @@ class Session:
         """Begin a run of `task` and return the exit code. Raises KsearchError."""
         Backends().check(config)
         require_models(config)
-        machine.require_gpu(config, task.device)
+        machine.require_gpu(config, task.device, "`--evaluator deferred`")
         progress = Progress(task=task.name, unit=task.objective.unit, budget=config.max_evaluations, began=0)
         return self._visit(lambda means, listen: start(means, config, listen), progress)
 
@@ -75,7 +75,7 @@ class Session:
         config = changed(before.config, changes)
         require_models(config)
         if before.task is not None:
-            machine.require_gpu(config, before.task.device)
+            machine.require_gpu(config, before.task.device, "`--set evaluator=deferred`")
         progress = Progress(
             task=before.snapshot.thread.task, unit=before.unit, budget=config.max_evaluations, thread=before.name
         )
@@ -93,7 +93,6 @@ class Session:
                 asyncio.run(self._hold(visit, log, display))
             except (asyncio.CancelledError, KeyboardInterrupt):
                 if not self._uuid:
-                    self._screen.say("stopped before the run began")
                     return INTERRUPTED
             except KsearchError:
                 stack.close()

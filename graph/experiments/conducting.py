@@ -16,6 +16,7 @@ from checkpoints.history import Snapshot, read_snapshot
 from checkpoints.threads import Thread
 from evaluators.errors import KsearchError, StoreError, UsageError
 from graph.branches import make_branch
+from graph.config import SearchConfig
 from graph.draining import Drain, draining
 from graph.experiments.accounts import NOTHING, Spent, in_all, spent_of, used_up
 from graph.experiments.plan import BUDGETS, MAY_CHANGE, Job, Options, Plan, differing, jobs
@@ -26,6 +27,7 @@ from nodes.services import Services
 
 Tell = Callable[[str, dict[str, Any]], None]
 """Receives every event with the name of its run; "" for those of the whole experiment."""
+Check = Callable[[SearchConfig], None]
 Status = Literal["done", "paused", "failed", "left"]
 
 
@@ -64,16 +66,20 @@ class _Place:
     spent: Spent = NOTHING
 
 
-async def conduct(means: Services, plan: Plan, tell: Tell) -> Conducted:
+async def conduct(means: Services, plan: Plan, tell: Tell, check: Check) -> Conducted:
     """Run whatever searches of the plan have not ended, and return what became of each.
 
-    A search that fails does not end the others.
+    A search that fails does not end the others. Before any begins, `check` is given the options of each cell of which a
+    search has not ended, unless they are another run's: it raises UsageError when that cannot be done here.
 
     Raises:
         StoreError: the database or the disk failed; what was done until then is kept.
         UsageError: a search of the experiment was begun with other options, or the plan names what does not exist.
     """
     places = await _places(means, plan)
+    if plan.matched is None:
+        for cell in {place.job.cell.name: place.job.cell for place in places if not place.done}.values():
+            check(cell.config)
     digest = await means.save(plan.model_dump(mode="json"))
     visit = _Visit(means, plan, tell, places, await means.home.experiments.begin(plan.name, digest))
     with draining(visit.drain, lambda event: tell("", event)):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkpoints.home import open_home
+from graph.config import SearchConfig
 from graph.experiments.conducting import Conducted, conduct
 from graph.experiments.plan import read_plan
 from graph.runs import opened_services
@@ -32,11 +33,14 @@ async def means(tmp_path: Path) -> AsyncIterator[Services]:
 
 @pytest.fixture
 def experiment(means: Services) -> Experiment:
-    """Conduct the experiment `trial` in a TOML text; `events` receives (run, event)."""
+    """Conduct the experiment `trial` in a TOML text; `events` receives (run, event), `checked` what is checked."""
 
-    async def run(text: str, events: list[tuple[str, dict[str, Any]]] | None = None) -> Conducted:
+    async def run(
+        text: str, events: list[tuple[str, dict[str, Any]]] | None = None, checked: list[SearchConfig] | None = None
+    ) -> Conducted:
         plan = read_plan(tomllib.loads(text), "trial.toml", "trial")
         heard = [] if events is None else events
-        return await conduct(means, plan, lambda name, event: heard.append((name, event)))
+        check = (lambda config: None) if checked is None else checked.append
+        return await conduct(means, plan, lambda name, event: heard.append((name, event)), check)
 
     return run

@@ -11,6 +11,7 @@ import pytest
 from checkpoints.history import read_lineages, read_record, read_snapshot
 from checkpoints.logs import read
 from evaluators.errors import UsageError
+from graph.config import SearchConfig
 from graph.experiments.curves import Budget
 from graph.experiments.findings import findings
 from graph.experiments.loading import load_experiment
@@ -55,6 +56,13 @@ async def test_what_has_ended_is_left_alone(means: Services, experiment: Experim
     again = await experiment(TWO, events)
     assert ([item.status for item in again.outcomes], events) == (["done"] * 4, [])
     assert {name: paid(means, name) for name in NAMES} == before
+
+
+async def test_cells_are_checked_while_one_of_their_searches_has_not_ended(experiment: Experiment) -> None:
+    for text, policies in ((TWO, ["priority", "puct"]), (TWO, []), (TWO.replace('["', '["random", "'), ["random"])):
+        checked: list[SearchConfig] = []
+        await experiment(text, checked=checked)
+        assert [config.policy for config in checked] == policies
 
 
 async def test_a_larger_experiment_does_only_the_rest(means: Services, experiment: Experiment) -> None:
