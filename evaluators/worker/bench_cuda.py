@@ -103,13 +103,12 @@ class CudaBench:
         does.
         """
         self._see_memory()
-        write, key = slots.filling(examples), (slots.layout, len(examples))
-        return lambda: self._fills.excess(key, self._time_flush(write))
+        return self._filling(slots, examples)
 
     def learn(self, slots: Slots, examples: Sequence[Content]) -> None:
         """Fill them some times; what was known of such slots is forgotten."""
         self._fills.forget((slots.layout, len(examples)))
-        fill = self.filling(slots, examples)
+        fill = self._filling(slots, examples)
         for _ in range(_LEARN):
             fill()
 
@@ -120,6 +119,10 @@ class CudaBench:
         """
         self._see_memory()
         return self._rests.excess(None, self._time_flush())
+
+    def _filling(self, slots: Slots, examples: Sequence[Content]) -> Callable[[], int]:
+        write, key = slots.filling(examples), (slots.layout, len(examples))
+        return lambda: self._fills.excess(key, self._time_flush(write))
 
     def _see_memory(self) -> None:
         free, total = torch.cuda.mem_get_info()
