@@ -48,7 +48,7 @@ class CudaBench:
     by_wall_clock = True
     pinned = False
     efforts: Mapping[str, Effort] = {
-        "search": Effort(5, 40, wanted=0.01, seconds=2.5, windows=4, rounds=3, most_s=5.0, hopeless=1.1),
+        "search": Effort(5, 40, wanted=0.01, seconds=2.5, windows=4, rounds=20, most_s=5.0, hopeless=1.1),
         "certify": Effort(6, 20, wanted=0.005, seconds=12.0, windows=6, most_s=20.0),
     }
 

@@ -20,6 +20,8 @@ from evaluators.worker.status import Status
 
 _SAMPLES = 32
 _IDLE_NS_PER_WINDOW = 80_000
+_BUSY_NS_PER_WINDOW = 300_000
+"""As much of a GPU's time outside of most windows is no accident any more. What is less is charged all the same."""
 _IDLE_NS = 500_000
 _IDLE_SHARE = 0.02
 _ASLEEP_NS = 500_000
@@ -39,7 +41,8 @@ def outside_ns(windows: Sequence[Window], *, on_gpu: bool) -> int:
     total = median_low(used) * len(used) * (len(used) > 1) if on_gpu and used else sum(used)
     # By a usual window: one that was made long excuses nothing.
     busy = len(windows) * median_low([window.cpu_ns for window in windows] or [0])
-    return total if total > _IDLE_NS + _IDLE_NS_PER_WINDOW * len(windows) + _IDLE_SHARE * busy else 0
+    usual = _BUSY_NS_PER_WINDOW if on_gpu else _IDLE_NS_PER_WINDOW
+    return total if total > _IDLE_NS + usual * len(windows) + _IDLE_SHARE * busy else 0
 
 
 class Proof:

@@ -16,8 +16,8 @@ _LOOPS, _STEPS = 21, 1_000
 """Loops of some 25 us each."""
 _ALIKE = 1.1
 """How many times as long as on the quickest work may take on one that is as good."""
-_LEAST = 2
-"""Nobody is confined to fewer."""
+_LEAST, _SHARE = 2, 4
+"""Nobody is confined to fewer, nor to fewer than one of so many: others come and go, the system must have a choice."""
 
 
 def quick(processors: Iterable[int]) -> frozenset[int]:
@@ -38,7 +38,7 @@ def nearly_quickest(took_ns: Mapping[int, float]) -> frozenset[int]:
     """Return the processors on which work took hardly longer than on the quickest, by what it took on each."""
     ordered = sorted(took_ns, key=lambda processor: took_ns[processor])
     alike = [processor for processor in ordered if took_ns[processor] <= _ALIKE * took_ns[ordered[0]]]
-    return frozenset([*alike, *ordered[:_LEAST]])
+    return frozenset([*alike, *ordered[: max(_LEAST, len(ordered) // _SHARE)]])
 
 
 def _loop_ns() -> int:

@@ -13,6 +13,7 @@ baseline: one window alone decides, so every one must pay for all its work. Ever
 looked at before it is used again; a secret sample is taken at each answer, so that nothing written later counts.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ def measure(run: Run) -> Times:
 
 def _take(visit: Visit, run: Run, times: Times) -> None:
     """Add the estimates of a visit to `times`."""
-    began, most = time.monotonic(), len(times.call_ns) + run.effort.rounds
+    began, most = time.monotonic(), len(times.call_ns) + _rounds(run.effort, times.visits)
     times.visits += 1
     with visit.under_way():
         times.call_ns.append(visit.estimate(times.plans, len(times.call_ns)))
@@ -96,6 +97,11 @@ def _take(visit: Visit, run: Run, times: Times) -> None:
     times.device_s -= visit.starting_s
     for place, more in visit.more_descriptors().items():
         times.descriptors[place] = max(times.descriptors.get(place, 0), more)
+
+
+def _rounds(effort: Effort, visits: int) -> int:
+    """Return how many estimates a visit gives at most, after so many visits: the first leaves some to the second."""
+    return effort.rounds if visits else min(effort.rounds, math.ceil(effort.estimates / _LEAST_VISITS))
 
 
 def _plans(run: Run) -> list[CasePlan]:

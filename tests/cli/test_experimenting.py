@@ -55,7 +55,7 @@ def test_an_experiment_on_a_gpu_that_is_not_there_is_refused_before_it_begins(ks
     file.write_text(text.replace('evaluator = "scripted"', 'evaluator = "local"'))
     done = ksearch("experiment", "trial.toml")
     assert done.code == 2
-    assert "the task is for a GPU and this machine has none: `evaluator = \"deferred\"` under `[options]`" in done.err
+    assert 'the task is for a GPU and this machine has none: `evaluator = "deferred"` under `[options]`' in done.err
     assert read_states(tmp_path / ".ksearch") == []
 
 

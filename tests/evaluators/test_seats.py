@@ -33,9 +33,9 @@ def test_beside_a_gpu_the_supervisor_keeps_a_core_to_itself() -> None:
 def test_programs_run_where_work_takes_hardly_longer_than_on_the_quickest(took: dict[int, float]) -> None:
     least, found = min(took.values()), nearly_quickest(took)
     assert {processor for processor, ns in took.items() if ns <= 1.1 * least} <= found
-    assert len(found) >= min(2, len(took))
+    assert len(found) >= max(min(2, len(took)), len(took) // 4)
     slow = [processor for processor in found if took[processor] > 1.1 * least]
-    assert not slow or len(found) == 2
+    assert not slow or len(found) == max(min(2, len(took)), len(took) // 4)
 
 
 def test_processors_are_tried_where_they_are_ours() -> None:

@@ -1,11 +1,12 @@
 """When enough estimates have been taken."""
 
+from dataclasses import replace
 from typing import Any
 
 from evaluators.jobs import job_data
 from evaluators.worker.bench import Effort
 from evaluators.worker.job import Job, decode
-from evaluators.worker.timing import Times, _settled
+from evaluators.worker.timing import Times, _rounds, _settled
 from evaluators.worker.visit import Run
 from tests.evaluators import tiny
 
@@ -27,6 +28,12 @@ def test_the_estimates_of_one_visit_are_not_believed_however_alike_they_are() ->
     assert not _settled(times(alike, visits=1), run())
     assert _settled(times(alike, visits=2), run())
     assert not _settled(times(alike[:5], visits=2), run())
+
+
+def test_the_least_number_of_estimates_comes_from_two_visits() -> None:
+    assert [_rounds(EFFORT, visits) for visits in range(3)] == [3, 20, 20]
+    assert [_rounds(replace(EFFORT, estimates=5), visits) for visits in range(2)] == [3, 20]
+    assert [_rounds(replace(EFFORT, rounds=1), visits) for visits in range(2)] == [1, 1]
 
 
 def test_more_are_taken_until_they_agree_or_there_are_many_or_time_is_up() -> None:
