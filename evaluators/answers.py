@@ -1,6 +1,7 @@
 """What is made of the answers of drivers in whose process a program ran: its word, so anything may be in them. Pure."""
 
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
@@ -40,8 +41,8 @@ def unusable(why: str) -> IsolatedFailure:
 
 
 def value_of(estimates: Sequence[float]) -> Value:
-    """Return the value of some estimates, with its interval."""
-    found = figure(estimates)
+    """Return the median of some estimates, with its interval."""
+    found = figure(median(estimates), estimates)
     return Value(value=found.value, low=found.low, high=found.high)
 
 

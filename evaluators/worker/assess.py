@@ -263,7 +263,7 @@ class _Run:
         found = []
         for index, case in enumerate(self._cases):
             floor_ns = self._oracle.practical_ns(case)
-            took_ns = statistics.median(estimate[place][index] for estimate in times.call_ns)
+            took_ns = times.usual_ns(place, index)
             if floor_ns is not None and took_ns < floor_ns:
                 found.append(
                     f"{case.name}: {took_ns / 1e3:.1f} us is below the practical floor of {floor_ns / 1e3:.1f} us"

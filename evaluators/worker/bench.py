@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from evaluators.worker.figures import Reading
 from evaluators.worker.layout import Layout
 from evaluators.worker.session import Session
 from evaluators.worker.slots import Content, Slots
@@ -72,6 +73,8 @@ class Bench(Protocol):
     limits: Limits
     pinned: bool
     """Whether the processes of a visit keep to the supervisor's processor, another one in each visit."""
+    reading: Reading
+    """What is made of a program's times in several estimates."""
     by_wall_clock: bool
     """Whether a window takes the wall time until its device is done; else, the processor time of its process."""
 

@@ -9,6 +9,7 @@ import torch
 from evaluators.worker import calls, descendants, floor, timing_lock
 from evaluators.worker.arena import Arena
 from evaluators.worker.bench import Effort, Limits
+from evaluators.worker.figures import MIDDLE
 from evaluators.worker.layout import Layout
 from evaluators.worker.session import Session
 from evaluators.worker.slots import Content, Slots
@@ -21,6 +22,7 @@ class CpuBench:
 
     device = "cpu"
     protocol = "cpu-abba-1"
+    reading = MIDDLE
     by_wall_clock = False
     pinned = True
     # More windows, each of which takes new inputs, hardly help: on a busy machine estimates of a ratio deviate by 4.1 %

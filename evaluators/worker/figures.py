@@ -2,7 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from evaluators.worker.job import Figure
 
@@ -10,23 +11,44 @@ from evaluators.worker.job import Figure
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
 
-def figure(estimates: Sequence[float]) -> Figure:
-    """Return the median of positive estimates with an interval, as `combined` has it."""
-    return _figure(statistics.median(estimates), estimates)
+@dataclass(frozen=True)
+class Reading:
+    """What is made of the times that several estimates give, [estimates]."""
+
+    usual: Callable[[Sequence[float]], float]
+    """Of one program's."""
+    quotient: Callable[[Sequence[float], Sequence[float]], float]
+    """Of two programs', which come from the same estimates: how many times as long the first takes."""
 
 
-def combined(estimates: Sequence[Sequence[float]], how: str) -> Figure:
-    """Return one figure of positive estimates, each a sequence of the cases' figures, with an interval.
+def lower_quarter(times: Sequence[float]) -> float:
+    """Return the longest of the shortest quarter, which is never empty."""
+    return sorted(times)[(len(times) - 1) // 4]
 
-    The value aggregates the medians of the cases: what disturbs one case in one estimate moves nothing else. The
-    interval is Student's t (95 %) around the mean of the estimates' logarithms, widened where needed to hold the value.
-    With a single estimate it is the estimate itself.
+
+MIDDLE = Reading(
+    usual=statistics.median,
+    quotient=lambda some, others: statistics.median(one / other for one, other in zip(some, others, strict=True)),
+)
+"""What disturbs a machine for a while disturbs all programs alike."""
+LOWER = Reading(usual=lower_quarter, quotient=lambda some, others: lower_quarter(some) / lower_quarter(others))
+"""What disturbs a host makes estimates longer, none shorter, for seconds, and one program more than another."""
+
+
+def combined(values: Sequence[float], estimates: Sequence[Sequence[float]], how: str) -> Figure:
+    """Return one figure of several cases: `values` are the cases', `estimates` what each estimate had for them.
+
+    What disturbs one case in one estimate moves nothing else.
     """
-    medians = [statistics.median(case) for case in zip(*estimates, strict=True)]
-    return _figure(aggregate(medians, how), [aggregate(estimate, how) for estimate in estimates])
+    return figure(aggregate(values, how), [aggregate(estimate, how) for estimate in estimates])
 
 
-def _figure(value: float, estimates: Sequence[float]) -> Figure:
+def figure(value: float, estimates: Sequence[float]) -> Figure:
+    """Return a positive value with an interval.
+
+    That is Student's t (95 %) around the mean of the estimates' logarithms, widened where needed to hold the value.
+    With a single estimate it is the value itself.
+    """
     if len(estimates) < 2:
         return Figure(value, value, value)
     logs = [math.log(estimate) for estimate in estimates]

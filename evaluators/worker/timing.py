@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 
 from evaluators.worker.bench import Bench, Effort
-from evaluators.worker.figures import combined
+from evaluators.worker.figures import MIDDLE, Reading, combined, figure
 from evaluators.worker.job import Case, Figure, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.plans import CasePlan, plan_case, without_repeats
@@ -37,6 +37,7 @@ _LEAST_VISITS = 2
 class Times:
     """Nanoseconds of one call: per estimate, per entrant, per case."""
 
+    reading: Reading = MIDDLE
     call_ns: list[list[list[float]]] = field(default_factory=list)
     plans: list[CasePlan] = field(default_factory=list)
     visits: int = 0
@@ -46,16 +47,30 @@ class Times:
     descriptors: dict[int, int] = field(default_factory=dict)
     """Entrant -> how many more files were open at the end than after loading (the most seen)."""
 
+    def usual_ns(self, place: int, index: int) -> float:
+        """Return what a call of an entrant takes on a case."""
+        return self.reading.usual(self._of(place, index))
+
+    def case_ratio(self, numerator: int, denominator: int, index: int) -> Figure:
+        """Return the time of one entrant / the time of another on a case."""
+        some, others = self._of(numerator, index), self._of(denominator, index)
+        return figure(self.reading.quotient(some, others), [a / b for a, b in zip(some, others, strict=True)])
+
     def ratio(self, numerator: int, denominator: int, how: str) -> Figure:
-        """Return the time of one entrant / the time of another, over the cases and the estimates."""
+        """Return the time of one entrant / the time of another, over all cases."""
+        cases = range(len(self.call_ns[0][0]))
+        values = [self.reading.quotient(self._of(numerator, index), self._of(denominator, index)) for index in cases]
         estimates = [[a / b for a, b in zip(one[numerator], one[denominator], strict=True)] for one in self.call_ns]
-        return combined(estimates, how)
+        return combined(values, estimates, how)
+
+    def _of(self, place: int, index: int) -> list[float]:
+        return [estimate[place][index] for estimate in self.call_ns]
 
 
 def measure(run: Run) -> Times:
     """Time every entrant. Raises EntrantFailure for the first one that fails; the caller drops it and starts over."""
     bench, plans = run.bench, _plans(run)
-    times = Times(plans=plans)
+    times = Times(bench.reading, plans=plans)
     kept: dict[int, Started] = {}
     try:
         for place, entrant in enumerate(run.entrants):

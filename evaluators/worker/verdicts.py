@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from evaluators.worker.build import Built
 from evaluators.worker.check import Checked
 from evaluators.worker.failure import CandidateFailure
-from evaluators.worker.figures import combined, figure
+from evaluators.worker.figures import combined
 from evaluators.worker.job import (
     Case,
     CaseVerdict,
@@ -45,12 +45,10 @@ def timed_cases(verdicts: Sequence[CaseVerdict], cases: Sequence[Case], times: T
     """Return the verdicts on all cases, those on the timed `cases` with the times of the entrant at `place`."""
     records = {}
     for index, case in enumerate(cases):
-        baseline = [estimate[0][index] / 1e6 for estimate in times.call_ns]
-        candidate = [estimate[place][index] / 1e6 for estimate in times.call_ns]
         records[case.name] = Timed(
-            baseline_ms=figure(baseline).value,
-            candidate_ms=figure(candidate).value,
-            ratio=figure([b / c for b, c in zip(baseline, candidate, strict=True)]),
+            baseline_ms=times.usual_ns(0, index) / 1e6,
+            candidate_ms=times.usual_ns(place, index) / 1e6,
+            ratio=times.case_ratio(0, place, index),
             estimates=len(times.call_ns),
             repeats=times.plans[index].windows,
         )
@@ -62,7 +60,8 @@ def objective(task: TaskSpec, times: Times, place: int) -> Figure:
     if task.objective == "ratio":
         return times.ratio(0, place, task.aggregate)
     per_case = [[ns / _NS_PER[task.unit] for ns in estimate[place]] for estimate in times.call_ns]
-    return combined(per_case, task.aggregate)
+    values = [times.usual_ns(place, index) / _NS_PER[task.unit] for index in range(len(per_case[0]))]
+    return combined(values, per_case, task.aggregate)
 
 
 def pairs(task: TaskSpec, states: Sequence[State], running: Sequence[int], times: Times) -> tuple[PairVerdict, ...]:
