@@ -329,9 +329,10 @@ class Session:
         return taken
 
     def move(self, processors: frozenset[int]) -> None:
-        """Let the main thread run on these from now on; none: on any, as before."""
+        """Let the main thread run on these from now on, where it may be moved; none: on any, as before."""
         if processors:
-            with suppress(ProcessLookupError, PermissionError):  # it has ended, as the next request will find, or stays
+            # That it has ended is told by its next request.
+            with suppress(ProcessLookupError, PermissionError):
                 os.sched_setaffinity(self.child.pid, processors)
 
     def renew(self) -> None:
