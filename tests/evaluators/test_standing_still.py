@@ -115,6 +115,7 @@ def test_children_stand_still_for_good(shop: Workshop) -> None:
             pytest.skip("this host gives no PID namespaces")
         (child,) = descendants.in_namespace_of(session.child.pid) - {session.child.pid, session.child.holder}
         for _ in range(2):
+            assert descendants.await_stop(child, 10), "it stops when it is next given a processor"
             ran = descendants.thread_run_ns(child)
             time.sleep(0.1)
             assert descendants.thread_run_ns(child) == ran
