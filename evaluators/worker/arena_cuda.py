@@ -15,6 +15,7 @@ from evaluators.worker.layout import Field, Layout
 from evaluators.worker.slots import Content
 
 _WIDEST = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
+_torch: Any = torch
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -78,7 +79,7 @@ class CudaArena:
             for outputs, pattern in poisoned:
                 outputs.fill_(pattern)
             for targets, sources in pairs.values():
-                torch._foreach_copy_(targets, sources)
+                _torch._foreach_copy_(targets, sources)
 
         return write
 
