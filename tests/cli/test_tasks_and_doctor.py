@@ -57,8 +57,8 @@ def test_findings_of_a_check_are_printed_as_they_are_made(
     assert len(lines) == 8
     assert lines[0].startswith("ok  the reference runs: 1 of 1 workloads")
     process.send_signal(signal.SIGINT)
-    assert process.communicate()[1] == "interrupted\n"
-    assert process.returncode == INTERRUPTED
+    out, err = process.communicate()
+    assert (process.returncode, err, out) == (INTERRUPTED, "interrupted\n", "")
 
 
 def test_a_killed_check_leaves_no_process(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
