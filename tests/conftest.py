@@ -1,5 +1,6 @@
 """What tests of several areas share."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from tests.postgres_server import PostgresServer, programs
 # Hypothesis would fail an example that takes long, as any may on a machine that is busy with others.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# Where a shell starts the tests in the background, Ctrl-C is ignored, and would be by the commands that they interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
