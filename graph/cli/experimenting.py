@@ -1,6 +1,6 @@
 """`experiment`: many searches by one file, gone on with until all have ended, and what they say about each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -158,19 +158,21 @@ def _plan(file: Path) -> "Plan":
     return read_plan(load_toml(file), str(file), file.stem)
 
 
-def _require_gpu(config: "SearchConfig") -> None:
-    """Raise UsageError when a cell's programs are to be judged on a GPU that is not there."""
-    if config.evaluator != "local":
-        return
+def _require_gpu(configs: "Sequence[SearchConfig]") -> None:
+    """Raise UsageError when programs are to be judged on a GPU that is not there."""
     from evaluators.errors import KsearchError
     from evaluators.resolve import resolve_task
-    from graph.cli.machine import require_gpu
+    from graph.cli.machine import lacks_gpu, require_gpu
 
-    try:
-        device = resolve_task(config.task).device
-    except KsearchError:
-        return  # each search that needs the task's file tells what is wrong with it; others go on without
-    require_gpu(config, device, '`evaluator = "deferred"` under `[options]`')
+    if not lacks_gpu("cuda"):
+        return
+    # Each task once: to resolve one may mean to run its file.
+    for config in {config.task: config for config in configs if config.evaluator == "local"}.values():
+        try:
+            device = resolve_task(config.task).device
+        except KsearchError:
+            continue  # each search that needs the task's file tells what is wrong with it; others go on without
+        require_gpu(config, device, '`evaluator = "deferred"` under `[options]`')
 
 
 async def _conduct(plan: "Plan", home: Place | str | None, show: "_Show") -> "Conducted":

@@ -27,7 +27,8 @@ from nodes.services import Services
 
 Tell = Callable[[str, dict[str, Any]], None]
 """Receives every event with the name of its run; "" for those of the whole experiment."""
-Check = Callable[[SearchConfig], None]
+Check = Callable[[Sequence[SearchConfig]], None]
+"""Raises UsageError when searches with one of these options cannot be done here."""
 Status = Literal["done", "paused", "failed", "left"]
 
 
@@ -69,17 +70,18 @@ class _Place:
 async def conduct(means: Services, plan: Plan, tell: Tell, check: Check) -> Conducted:
     """Run whatever searches of the plan have not ended, and return what became of each.
 
-    A search that fails does not end the others. Before any begins, `check` is given the options of each cell of which a
-    search has not ended, unless they are another run's: it raises UsageError when that cannot be done here.
+    A search that fails does not end the others. Before any begins, `check` is given the options of the cells of which a
+    search has not ended, unless they are another run's.
 
     Raises:
         StoreError: the database or the disk failed; what was done until then is kept.
-        UsageError: a search of the experiment was begun with other options, or the plan names what does not exist.
+        UsageError: a search of the experiment was begun with other options, or the plan names what does not exist, or
+            `check` says so.
     """
     places = await _places(means, plan)
     if plan.matched is None:
-        for cell in {place.job.cell.name: place.job.cell for place in places if not place.done}.values():
-            check(cell.config)
+        waiting = {place.job.cell.name: place.job.cell.config for place in places if not place.done}
+        check(tuple(waiting.values()))
     digest = await means.save(plan.model_dump(mode="json"))
     visit = _Visit(means, plan, tell, places, await means.home.experiments.begin(plan.name, digest))
     with draining(visit.drain, lambda event: tell("", event)):

@@ -40,7 +40,7 @@ def experiment(means: Services) -> Experiment:
     ) -> Conducted:
         plan = read_plan(tomllib.loads(text), "trial.toml", "trial")
         heard = [] if events is None else events
-        check = (lambda config: None) if checked is None else checked.append
+        check = (lambda configs: None) if checked is None else checked.extend
         return await conduct(means, plan, lambda name, event: heard.append((name, event)), check)
 
     return run
