@@ -15,8 +15,8 @@ from evaluators.worker.layout import Field, Layout
 from evaluators.worker.slots import Content
 
 _WIDEST = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
-_torch: Any = torch
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_torch: Any = torch
 
 
 class CudaArena:

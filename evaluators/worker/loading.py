@@ -135,7 +135,7 @@ def _load_module(path: str, entry_point: str) -> Callable[..., Any]:
     sys.modules["candidate"] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:
+    except BaseException as error:  # a program may raise anything, SystemExit too: it is its verdict
         failure = describe(error)
         status = failure["status"] if failure["status"] != Status.RUNTIME_ERROR else Status.IMPORT_ERROR
         raise CandidateFailure(status, failure["message"], log=failure["log"]) from error

@@ -21,7 +21,7 @@ from evaluators.worker.status import Status
 _SAMPLES = 32
 _IDLE_NS_PER_WINDOW = 80_000
 _BUSY_NS_PER_WINDOW = 300_000
-"""As much of a GPU's time outside of most windows is no accident any more. What is less is charged all the same."""
+"""As much of a GPU's time outside of most windows is no accident any more. What is less is charged, see `note`."""
 _IDLE_NS = 500_000
 _IDLE_SHARE = 0.02
 _ASLEEP_NS = 500_000

@@ -21,7 +21,7 @@ _LEAST, _SHARE = 2, 4
 
 
 def quick(processors: Iterable[int]) -> frozenset[int]:
-    """Return those that are quick; all of them when none can be tried."""
+    """Return those that are quick; all of them, which may be none, when none can be tried."""
     given = sorted(processors)
     before, took = os.sched_getaffinity(0), dict[int, float]()
     try:

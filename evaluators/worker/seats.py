@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluators.worker.quick import quick
-
 _LEAST = 4
 """Of fewer processors none is kept free of programs."""
 
@@ -35,29 +33,29 @@ class Seats:
 
 
 class Seating:
-    """The seats of one run's estimates."""
+    """The seats of one run's visits."""
 
     def __init__(self, *, together: bool) -> None:
         """Choose where to begin.
 
-        `together`: in each estimate everyone shares one processor, another one than before. What the supervisor writes
-        for a window is then in the caches of the processor that works on it, and whatever else uses that processor, or
-        its twin on the same core, slows all alike. Otherwise the supervisor, which waits without sleeping, keeps a core
-        to itself for the whole run: a program on its twin would be slower, now and then. Programs run on those that are
-        quick when an estimate begins.
+        `together`: in each visit everyone shares one processor, another one than before. What the supervisor writes for
+        a window is then in the caches of the processor that works on it, and whatever else uses that processor, or its
+        twin on the same core, slows all alike. Otherwise the supervisor, which waits without sleeping, keeps a core to
+        itself for the whole run: a program on its twin would be slower, now and then. Programs are moved to the quick
+        ones among theirs when an estimate begins.
         """
         self._together = together
         self._all = sorted(os.sched_getaffinity(0))
         self._first = secrets.randbelow(len(self._all))
 
-    def seats(self, number: int) -> Seats:
-        """Return the seats of an estimate, by its number."""
+    def seats(self, visit: int) -> Seats:
+        """Return the seats of a visit, by its number."""
         if self._together:
-            shared = frozenset({self._all[(self._first + number) % len(self._all)]})
+            shared = frozenset({self._all[(self._first + visit) % len(self._all)]})
             return Seats(shared, shared)
         own = self._all[self._first]
         others = frozenset(self._all) - twins(own)
-        return Seats(frozenset({own}), quick(others)) if others and len(self._all) >= _LEAST else Seats()
+        return Seats(frozenset({own}), others) if others and len(self._all) >= _LEAST else Seats()
 
 
 def twins(processor: int) -> frozenset[int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 
 from evaluators.worker.bench import Bench, Effort
-from evaluators.worker.figures import MIDDLE, Reading, combined, figure
+from evaluators.worker.figures import Reading, combined, figure
 from evaluators.worker.job import Case, Figure, TaskSpec
 from evaluators.worker.layout import lay_out
 from evaluators.worker.plans import CasePlan, plan_case, without_repeats
@@ -37,7 +37,7 @@ _LEAST_VISITS = 2
 class Times:
     """Nanoseconds of one call: per estimate, per entrant, per case."""
 
-    reading: Reading = MIDDLE
+    reading: Reading
     call_ns: list[list[list[float]]] = field(default_factory=list)
     plans: list[CasePlan] = field(default_factory=list)
     visits: int = 0
@@ -86,7 +86,7 @@ def measure(run: Run) -> Times:
                 for process in kept.values():
                     process.let_go()
                 hand(run.entrants, run.supply.for_new_processes(plans))
-            _take(Visit(run, number, seating, kept), run, times)
+            _take(Visit(run, number, seating.seats(number), kept), run, times)
     finally:
         for process in kept.values():
             process.session.end()

@@ -14,7 +14,8 @@ from evaluators.worker.job import Case, TaskSpec
 from evaluators.worker.oracle import Example
 from evaluators.worker.plans import CasePlan
 from evaluators.worker.proof import Proof
-from evaluators.worker.seats import Seating
+from evaluators.worker.quick import quick
+from evaluators.worker.seats import Seats
 from evaluators.worker.session import Session, Workshop
 from evaluators.worker.slots import Slots
 from evaluators.worker.supply import Supply
@@ -72,18 +73,18 @@ def hand(entrants: Sequence[Entrant], examples: list[list[Example]]) -> None:
 class Visit:
     """Processes of all entrants, one each."""
 
-    def __init__(self, run: Run, number: int, seating: Seating, kept: dict[int, Started]) -> None:
+    def __init__(self, run: Run, number: int, seats: Seats, kept: dict[int, Started]) -> None:
         """Start nothing yet.
 
         Args:
             run: What is timed.
             number: How many estimates there are before this visit.
-            seating: Where processes run.
+            seats: Where processes run.
             kept: Processes that stay from one visit to the next, by place; the baseline's is put there where it may.
         """
         self._run, self._bench, self._entrants = run, run.bench, run.entrants
         self._number, self._kept = number, kept
-        self._seating, self._seats = seating, seating.seats(number)
+        self._seats = seats
         # The baseline does between its windows what the programs do between theirs: it leaves the caches alike.
         self._any_returns = any(entrant.built.binding == "value" for entrant in run.entrants[1:])
         self._slack = ON_GPU if run.bench.by_wall_clock else NONE
@@ -134,7 +135,7 @@ class Visit:
     def estimate(self, plans: Sequence[CasePlan], number: int) -> list[list[float]]:
         """Return nanoseconds of a call, per entrant and case; `number`: how many estimates there are already."""
         if not self._bench.pinned:
-            self._move(self._seating.seats(number).programs)
+            self._move(quick(self._seats.programs))
         taken = [[0.0] * len(self._run.cases) for _ in self._entrants]
         for index in _shuffled(len(self._run.cases)):
             for place, best in self._measure_case(index, plans[index], self._turn(number)).items():

@@ -5,6 +5,7 @@ from typing import Any
 
 from evaluators.jobs import job_data
 from evaluators.worker.bench import Effort
+from evaluators.worker.figures import MIDDLE
 from evaluators.worker.job import Job, decode
 from evaluators.worker.timing import Times, _rounds, _settled
 from evaluators.worker.visit import Run
@@ -20,7 +21,7 @@ def run() -> Run:
 
 
 def times(ratios: list[float], visits: int) -> Times:
-    return Times(call_ns=[[[1000.0 * ratio], [1000.0]] for ratio in ratios], visits=visits)
+    return Times(MIDDLE, [[[1000.0 * ratio], [1000.0]] for ratio in ratios], visits=visits)
 
 
 def test_the_estimates_of_one_visit_are_not_believed_however_alike_they_are() -> None:
@@ -46,6 +47,6 @@ def test_more_are_taken_until_they_agree_or_there_are_many_or_time_is_up() -> No
 
 
 def test_a_program_that_is_certainly_slower_than_its_rival_is_given_up() -> None:
-    slower = Times(call_ns=[[[1000.0], [1500.0 + step], [1000.0]] for step in range(3)], visits=1)
+    slower = Times(MIDDLE, [[[1000.0], [1500.0 + step], [1000.0]] for step in range(3)], visits=1)
     assert _settled(slower, run())
-    assert not _settled(Times(call_ns=slower.call_ns[:2], visits=1), run())
+    assert not _settled(Times(MIDDLE, slower.call_ns[:2], visits=1), run())
