@@ -58,8 +58,9 @@ def _below(nodes: list[Node], guides: str) -> list[tuple[Node, str, bool]]:
 
 def _root(model: WorldModel, incumbent: str | None, unit: str) -> Row:
     objective = None if model.seed is None else model.seed.objective
-    figure = "nothing to start from" if objective is None else quantity(objective.value, unit)
-    return Row("", _mark(ROOT, incumbent), None, figure, "" if objective is None else "seed program", "")
+    if objective is not None:
+        return Row("", _mark(ROOT, incumbent), None, quantity(objective.value, unit), "seed program", "")
+    return Row("", _mark(ROOT, incumbent), None, "nothing to start from" if model.revision else "no plan yet", "", "")
 
 
 def _row(model: WorldModel, node: Node, guides: str, incumbent: str | None, unit: str) -> Row:

@@ -42,6 +42,7 @@ def test_a_run_pauses_at_questions_and_says_so(ksearch: Call) -> None:
         done.out.splitlines()[-1]
         == "paused. 1 question waits for an answer: ksearch answer scripted-1 --home 'my runs'"
     )
+    assert ksearch("tree", "--home", "my runs").out == "root  no plan yet\n"
     (question,) = ksearch("show", "--json", "--home", "my runs").json["questions"]
     assert question.pop("id").startswith("planner-r0-")
     assert question == {"role": "planner", "round": 0, "cycle": 0, "sample": 0, "turn": 0}
