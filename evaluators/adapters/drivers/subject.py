@@ -13,8 +13,8 @@ from evaluators.worker.failure import lacks_memory
 from evaluators.worker.source import load_source
 
 Tensors = dict[str, Any]
-_DEVICE_WORDS = ("CUDA", "NVIDIA", "active drivers")
-"""What torch and Triton say where there is no GPU."""
+_DEVICE_WORDS = ("CUDA", "cudaGetDeviceCount", "NVIDIA", "active drivers")
+"""What torch and Triton say where there is no GPU, or none that may be seen."""
 _ENDLESS = "no end within"
 _LEAST_TIMES, _MOST_TIMES, _TIMING_S = 3, 50, 0.2
 
