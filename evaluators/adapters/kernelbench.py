@@ -76,6 +76,26 @@ def _device(values):
     return next((value.device for value in values if isinstance(value, torch.Tensor)), torch.device("cpu"))
 
 
+def _drawn(seed, _mixes=[]):
+    """Return what get_inputs() gives, made on the GPU of a task for one, where large inputs take no time.
+
+    Made on the CPU if it mixes them with what it has there.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    if {device!r} == "cuda" and torch.cuda.is_available() and not _mixes:
+        try:
+            with torch.device("cuda"):
+                return get_inputs()
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError):
+            _mixes.append(True)
+            torch.manual_seed(seed)
+    return get_inputs()
+
+
 def inputs(axes, params, seed, *, _secret=[]):
     """Return the inputs by name, and with which of two secret seeds the model is constructed."""
     import secrets
@@ -84,8 +104,7 @@ def inputs(axes, params, seed, *, _secret=[]):
     if not _secret:
         _secret.append(secrets.randbits(40) * 2)
     weights = {{{weights!r}: _secret[0] + seed % 2}} if about()["random"] else {{}}
-    torch.manual_seed(seed)
-    values = get_inputs()
+    values = _drawn(seed)
     if len(values) > {most}:
         raise TypeError(f"get_inputs() gives {{len(values)}} values, Model.forward takes at most {most}")
     made = dict(zip({names}, values, strict=False))
@@ -195,6 +214,7 @@ def load_task(rest: str) -> Task:
         signature=", ".join((*(f"{name}=None" for name in names), f"{WEIGHTS}=0")),
         arguments=", ".join((*names, WEIGHTS)),
         weights=WEIGHTS,
+        device=device,
     )
     signature = _probed(source, reference, device)
     task = _task(source, reference, signature, device)

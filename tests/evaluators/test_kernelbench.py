@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from evaluators.adapters import kernelbench
 from evaluators.adapters.probing import Unended
 from evaluators.errors import TaskError
 from evaluators.resolve import resolve_task
 from evaluators.task import Scalar
+from evaluators.worker.source import load_source
 from graph.cli.kernelbench import fast_p, fast_p_lines, result_of
 from graph.presets import resolve
 from nodes.prompting.asked import asked
@@ -112,6 +114,26 @@ REFUSED = {
     "no model": (LINEAR.replace("class Model", "class Net"), "defines no class Model with a method forward"),
     "any inputs": (LINEAR.replace("forward(self, x)", "forward(self, *x)"), "Model.forward: must name its arguments"),
 }
+
+
+DRAWN = {
+    "anywhere": ("torch.randn(32, 16)", "cuda"),
+    "from a number generator": ("torch.randn(32, 16, generator=torch.default_generator)", "cpu"),
+    "with what is there": ("torch.randn(32, 16) + HERE", "cpu"),
+    "by way of numpy": ("torch.from_numpy(torch.randn(32, 16).numpy())", "cpu"),
+}
+
+
+@pytest.mark.parametrize("how", DRAWN)
+def test_inputs_for_a_gpu_are_drawn_there_where_that_can_be(how: str, tmp_path: Path) -> None:
+    drawn, where = DRAWN[how]
+    text = LOSS.replace("torch.randn(32, 16), ", f"{drawn}, ") + "\n\nHERE = torch.randn(32, 16)\n"
+    (tmp_path / "loss.py").write_text(text)
+    names = load_source(resolve_task(f"kernelbench:{tmp_path / 'loss.py'}#cuda").reference)
+    first, second, other = (vars(names)["inputs"]({}, {}, seed)["predictions"] for seed in (1, 1, 2))
+    assert first.device.type == (where if torch.cuda.is_available() else "cpu")
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize("what", REFUSED)
