@@ -18,6 +18,7 @@ from evaluators.worker.failure import CandidateFailure, TaskFault, integrity
 from evaluators.worker.job import Case, Job, PairVerdict, Verdict
 from evaluators.worker.layout import lay_out
 from evaluators.worker.oracle import Oracle
+from evaluators.worker.plans import shortened
 from evaluators.worker.removal import remove
 from evaluators.worker.session import Workshop
 from evaluators.worker.supply import Supply
@@ -181,7 +182,7 @@ class _Run:
         if self._bench.device == "cuda":
             note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} first inputs, {times.device_s:.2f} afterwards"
             for state in states:
-                state.notes.append(note)
+                state.notes += [note, *shortened([case.name for case in self._cases], plans, times.plans)]
         times.device_s += made_s
         return times
 

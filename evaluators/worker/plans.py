@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from evaluators.worker.bench import Effort, Limits
 
 _SLOW_NS = 300_000_000
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,36 @@ def without_repeats(plan: CasePlan, examples: int, least_windows: int) -> CasePl
     What a program has been given before it can answer from memory, whatever the address.
     """
     if not plan.warm:
-        return replace(plan, calls=max(1, min(plan.calls, examples)))
+        return _with_calls(plan, max(1, min(plan.calls, examples)))
     calls = max(1, min(plan.calls, examples // (least_windows + 1)))
     windows = max(least_windows, (examples // calls - 1) // 2 * 2)
-    return replace(plan, calls=calls, windows=min(plan.windows, windows))
+    return replace(_with_calls(plan, calls), windows=min(plan.windows, windows))
+
+
+def _with_calls(plan: CasePlan, calls: int) -> CasePlan:
+    """Return the plan with so many calls of a program, and where these are fewer, with no more of the baseline.
+
+    The first call of a window takes longer than those that are made while the device is at work on it.
+    """
+    baseline = plan.baseline_calls
+    if baseline is not None and calls < plan.calls:
+        baseline = min(baseline, calls)
+    return replace(plan, calls=calls, baseline_calls=baseline)
+
+
+def shortened(names: Sequence[str], wanted: Sequence[CasePlan], taken: Sequence[CasePlan]) -> list[str]:
+    """Return a note on the cases by `names` whose windows have fewer calls than `wanted`, or none.
+
+    The fewer there are, the more of the first one's launch is in a figure.
+    """
+    few = [
+        f"{name} {some.calls} of {most.calls}"
+        for name, most, some in zip(names, wanted, taken, strict=True)
+        if some.calls < most.calls
+    ]
+    more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
+    words = "calls a window, few as inputs take long to make or much memory"
+    return [f"{words}: {', '.join(few[:_NAMED])}{more}"] if few else []
 
 
 def examples_wanted(plan: CasePlan) -> int:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.worker.bench import Effort, Limits
-from evaluators.worker.plans import CasePlan, examples_wanted, plan_case, shares, without_repeats
+from evaluators.worker.plans import CasePlan, examples_wanted, plan_case, shares, shortened, without_repeats
 
 EFFORT = Effort(5, 8, wanted=0.01, seconds=2.5, windows=6)
 NS = st.integers(0, 10**9)
@@ -60,6 +60,19 @@ def test_no_example_is_dealt_twice_where_enough_were_made(plan: CasePlan, made: 
     if made >= examples_wanted(plan) and plan.windows >= least:
         assert examples_wanted(kept) <= examples_wanted(plan)
         assert kept.calls == plan.calls
+
+
+def test_where_inputs_are_few_the_baseline_makes_no_more_calls_than_a_program() -> None:
+    plan = plan_case([600_000, 640_000], 512, 1, limits(alike=False), EFFORT)
+    assert (plan.calls_of(0), plan.calls_of(1)) == (13, 12)
+    few = without_repeats(plan, 2, 1)
+    assert (few.calls_of(0), few.calls_of(1)) == (1, 1)
+    words = "calls a window, few as inputs take long to make or much memory: "
+    assert shortened(["a", "b"], [plan, plan], [few, plan]) == [f"{words}a 1 of 12"]
+    assert shortened(list("abcde"), [plan] * 5, [few] * 5) == [f"{words}a 1 of 12, b 1 of 12, c 1 of 12 and 2 more"]
+    assert shortened(["a"], [plan], [plan]) == []
+    slow = plan_case([4_000_000, 100_000], 512, 1, limits(alike=False), EFFORT)
+    assert [without_repeats(slow, made, 1).calls_of(0) for made in (60, 1000)] == [2, 2]
 
 
 @given(
