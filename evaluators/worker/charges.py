@@ -1,7 +1,7 @@
 """What a window is charged with: its calls, and what a program did around and beside them.
 
 On a processor every nanosecond beyond the baseline's counts, since one window, the fastest, decides. On a GPU the
-median decides, by the wall's clock: there what is usual on a host passes.
+lower middle window of an estimate decides, by the wall's clock: there what is usual on a host passes.
 """
 
 from collections.abc import Sequence
