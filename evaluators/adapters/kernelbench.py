@@ -90,7 +90,7 @@ def _drawn(seed, _mixes=[]):
                 return get_inputs()
         except torch.OutOfMemoryError:
             raise
-        except (RuntimeError, TypeError):
+        except (RuntimeError, TypeError):  # two devices, or numpy; what is wrong on any is raised again below
             _mixes.append(True)
             torch.manual_seed(seed)
     return get_inputs()

@@ -181,8 +181,9 @@ class _Run:
             times = measure(run)
         if self._bench.device == "cuda":
             note = f"GPU-seconds of timing {len(states)}: {made_s:.2f} first inputs, {times.device_s:.2f} afterwards"
+            notes = [note, *shortened([case.name for case in self._cases], plans, times.plans)]
             for state in states:
-                state.notes += [note, *shortened([case.name for case in self._cases], plans, times.plans)]
+                state.notes += notes
         times.device_s += made_s
         return times
 
